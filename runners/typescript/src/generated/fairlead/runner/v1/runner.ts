@@ -40,96 +40,189 @@ import {
  */
 
 /** What may be done with a run whose runner was lost. */
-export enum Recovery {
-  RECOVERY_UNSPECIFIED = 0,
+export const Recovery = {
+  RECOVERY_UNSPECIFIED: 0,
   /** RECOVERY_RESTART - Start again from the input. */
-  RECOVERY_RESTART = 1,
+  RECOVERY_RESTART: 1,
   /** RECOVERY_CHECKPOINT - Continue from the last checkpoint; steps that are done are not run again. */
-  RECOVERY_CHECKPOINT = 2,
+  RECOVERY_CHECKPOINT: 2,
   /** RECOVERY_FAIL - End it as an error. */
-  RECOVERY_FAIL = 3,
-  UNRECOGNIZED = -1,
+  RECOVERY_FAIL: 3,
+  UNRECOGNIZED: -1,
+} as const;
+
+export type Recovery = typeof Recovery[keyof typeof Recovery];
+
+export namespace Recovery {
+  export type RECOVERY_UNSPECIFIED = typeof Recovery.RECOVERY_UNSPECIFIED;
+  export type RECOVERY_RESTART = typeof Recovery.RECOVERY_RESTART;
+  export type RECOVERY_CHECKPOINT = typeof Recovery.RECOVERY_CHECKPOINT;
+  export type RECOVERY_FAIL = typeof Recovery.RECOVERY_FAIL;
+  export type UNRECOGNIZED = typeof Recovery.UNRECOGNIZED;
 }
 
-export enum Purpose {
-  PURPOSE_UNSPECIFIED = 0,
+export const Purpose = {
+  PURPOSE_UNSPECIFIED: 0,
   /** PURPOSE_RUN - Execute the agent. */
-  PURPOSE_RUN = 1,
+  PURPOSE_RUN: 1,
   /** PURPOSE_UPDATE_STATE - Apply an edit to the thread's state with the agent's own reducers, write one checkpoint, report. */
-  PURPOSE_UPDATE_STATE = 2,
-  UNRECOGNIZED = -1,
+  PURPOSE_UPDATE_STATE: 2,
+  UNRECOGNIZED: -1,
+} as const;
+
+export type Purpose = typeof Purpose[keyof typeof Purpose];
+
+export namespace Purpose {
+  export type PURPOSE_UNSPECIFIED = typeof Purpose.PURPOSE_UNSPECIFIED;
+  export type PURPOSE_RUN = typeof Purpose.PURPOSE_RUN;
+  export type PURPOSE_UPDATE_STATE = typeof Purpose.PURPOSE_UPDATE_STATE;
+  export type UNRECOGNIZED = typeof Purpose.UNRECOGNIZED;
 }
 
-export enum Retention {
-  RETENTION_UNSPECIFIED = 0,
+export const Retention = {
+  RETENTION_UNSPECIFIED: 0,
   /** RETENTION_DURABLE - Kept as long as the run. */
-  RETENTION_DURABLE = 1,
+  RETENTION_DURABLE: 1,
   /** RETENTION_DELTA - Token deltas: may be pruned some time after the run ended; their content lives on in messages, values and steps. */
-  RETENTION_DELTA = 2,
-  UNRECOGNIZED = -1,
+  RETENTION_DELTA: 2,
+  UNRECOGNIZED: -1,
+} as const;
+
+export type Retention = typeof Retention[keyof typeof Retention];
+
+export namespace Retention {
+  export type RETENTION_UNSPECIFIED = typeof Retention.RETENTION_UNSPECIFIED;
+  export type RETENTION_DURABLE = typeof Retention.RETENTION_DURABLE;
+  export type RETENTION_DELTA = typeof Retention.RETENTION_DELTA;
+  export type UNRECOGNIZED = typeof Retention.UNRECOGNIZED;
 }
 
-export enum Family {
-  FAMILY_UNSPECIFIED = 0,
-  FAMILY_LIFECYCLE = 1,
-  FAMILY_VALUES = 2,
-  FAMILY_UPDATES = 3,
-  FAMILY_MESSAGES = 4,
-  FAMILY_TOOLS = 5,
-  FAMILY_STEPS = 6,
-  FAMILY_CHECKPOINTS = 7,
-  FAMILY_INPUT = 8,
-  FAMILY_CUSTOM = 9,
-  FAMILY_TASKS = 10,
-  FAMILY_DEBUG = 11,
-  FAMILY_ERROR = 12,
+export const Family = {
+  FAMILY_UNSPECIFIED: 0,
+  FAMILY_LIFECYCLE: 1,
+  FAMILY_VALUES: 2,
+  FAMILY_UPDATES: 3,
+  FAMILY_MESSAGES: 4,
+  FAMILY_TOOLS: 5,
+  FAMILY_STEPS: 6,
+  FAMILY_CHECKPOINTS: 7,
+  FAMILY_INPUT: 8,
+  FAMILY_CUSTOM: 9,
+  FAMILY_TASKS: 10,
+  FAMILY_DEBUG: 11,
+  FAMILY_ERROR: 12,
   /** FAMILY_CONTROL - Made by the plane only: metadata, attempt, end. */
-  FAMILY_CONTROL = 13,
-  UNRECOGNIZED = -1,
+  FAMILY_CONTROL: 13,
+  UNRECOGNIZED: -1,
+} as const;
+
+export type Family = typeof Family[keyof typeof Family];
+
+export namespace Family {
+  export type FAMILY_UNSPECIFIED = typeof Family.FAMILY_UNSPECIFIED;
+  export type FAMILY_LIFECYCLE = typeof Family.FAMILY_LIFECYCLE;
+  export type FAMILY_VALUES = typeof Family.FAMILY_VALUES;
+  export type FAMILY_UPDATES = typeof Family.FAMILY_UPDATES;
+  export type FAMILY_MESSAGES = typeof Family.FAMILY_MESSAGES;
+  export type FAMILY_TOOLS = typeof Family.FAMILY_TOOLS;
+  export type FAMILY_STEPS = typeof Family.FAMILY_STEPS;
+  export type FAMILY_CHECKPOINTS = typeof Family.FAMILY_CHECKPOINTS;
+  export type FAMILY_INPUT = typeof Family.FAMILY_INPUT;
+  export type FAMILY_CUSTOM = typeof Family.FAMILY_CUSTOM;
+  export type FAMILY_TASKS = typeof Family.FAMILY_TASKS;
+  export type FAMILY_DEBUG = typeof Family.FAMILY_DEBUG;
+  export type FAMILY_ERROR = typeof Family.FAMILY_ERROR;
+  export type FAMILY_CONTROL = typeof Family.FAMILY_CONTROL;
+  export type UNRECOGNIZED = typeof Family.UNRECOGNIZED;
 }
 
-export enum BatchVerdict {
-  BATCH_VERDICT_UNSPECIFIED = 0,
-  BATCH_VERDICT_STORED = 1,
+export const BatchVerdict = {
+  BATCH_VERDICT_UNSPECIFIED: 0,
+  BATCH_VERDICT_STORED: 1,
   /** BATCH_VERDICT_OUT_OF_ORDER - Not the continuation of what is stored; nothing was changed. */
-  BATCH_VERDICT_OUT_OF_ORDER = 2,
-  BATCH_VERDICT_SUPERSEDED = 3,
+  BATCH_VERDICT_OUT_OF_ORDER: 2,
+  BATCH_VERDICT_SUPERSEDED: 3,
   /** BATCH_VERDICT_INVALID - Malformed or too large: the plane ends the run as an error. */
-  BATCH_VERDICT_INVALID = 4,
-  UNRECOGNIZED = -1,
+  BATCH_VERDICT_INVALID: 4,
+  UNRECOGNIZED: -1,
+} as const;
+
+export type BatchVerdict = typeof BatchVerdict[keyof typeof BatchVerdict];
+
+export namespace BatchVerdict {
+  export type BATCH_VERDICT_UNSPECIFIED = typeof BatchVerdict.BATCH_VERDICT_UNSPECIFIED;
+  export type BATCH_VERDICT_STORED = typeof BatchVerdict.BATCH_VERDICT_STORED;
+  export type BATCH_VERDICT_OUT_OF_ORDER = typeof BatchVerdict.BATCH_VERDICT_OUT_OF_ORDER;
+  export type BATCH_VERDICT_SUPERSEDED = typeof BatchVerdict.BATCH_VERDICT_SUPERSEDED;
+  export type BATCH_VERDICT_INVALID = typeof BatchVerdict.BATCH_VERDICT_INVALID;
+  export type UNRECOGNIZED = typeof BatchVerdict.UNRECOGNIZED;
 }
 
-export enum ControlKind {
-  CONTROL_KIND_UNSPECIFIED = 0,
-  CONTROL_KIND_CANCEL = 1,
-  CONTROL_KIND_SUPERSEDED = 2,
+export const ControlKind = {
+  CONTROL_KIND_UNSPECIFIED: 0,
+  CONTROL_KIND_CANCEL: 1,
+  CONTROL_KIND_SUPERSEDED: 2,
   /** CONTROL_KIND_SLOW_DOWN - Send larger batches, less often, until the stream is quiet again. */
-  CONTROL_KIND_SLOW_DOWN = 3,
-  UNRECOGNIZED = -1,
+  CONTROL_KIND_SLOW_DOWN: 3,
+  UNRECOGNIZED: -1,
+} as const;
+
+export type ControlKind = typeof ControlKind[keyof typeof ControlKind];
+
+export namespace ControlKind {
+  export type CONTROL_KIND_UNSPECIFIED = typeof ControlKind.CONTROL_KIND_UNSPECIFIED;
+  export type CONTROL_KIND_CANCEL = typeof ControlKind.CONTROL_KIND_CANCEL;
+  export type CONTROL_KIND_SUPERSEDED = typeof ControlKind.CONTROL_KIND_SUPERSEDED;
+  export type CONTROL_KIND_SLOW_DOWN = typeof ControlKind.CONTROL_KIND_SLOW_DOWN;
+  export type UNRECOGNIZED = typeof ControlKind.UNRECOGNIZED;
 }
 
-export enum Outcome {
-  OUTCOME_UNSPECIFIED = 0,
-  OUTCOME_SUCCESS = 1,
+export const Outcome = {
+  OUTCOME_UNSPECIFIED: 0,
+  OUTCOME_SUCCESS: 1,
   /** OUTCOME_WAITING - Stopped at an interrupt: a person must answer. */
-  OUTCOME_WAITING = 2,
-  OUTCOME_ERROR = 3,
+  OUTCOME_WAITING: 2,
+  OUTCOME_ERROR: 3,
   /** OUTCOME_CANCELLED - Stopped because it was told to. */
-  OUTCOME_CANCELLED = 4,
+  OUTCOME_CANCELLED: 4,
   /** OUTCOME_RELEASED - Handed back unharmed, for another runner (drain). Uses up no attempt. */
-  OUTCOME_RELEASED = 5,
-  UNRECOGNIZED = -1,
+  OUTCOME_RELEASED: 5,
+  UNRECOGNIZED: -1,
+} as const;
+
+export type Outcome = typeof Outcome[keyof typeof Outcome];
+
+export namespace Outcome {
+  export type OUTCOME_UNSPECIFIED = typeof Outcome.OUTCOME_UNSPECIFIED;
+  export type OUTCOME_SUCCESS = typeof Outcome.OUTCOME_SUCCESS;
+  export type OUTCOME_WAITING = typeof Outcome.OUTCOME_WAITING;
+  export type OUTCOME_ERROR = typeof Outcome.OUTCOME_ERROR;
+  export type OUTCOME_CANCELLED = typeof Outcome.OUTCOME_CANCELLED;
+  export type OUTCOME_RELEASED = typeof Outcome.OUTCOME_RELEASED;
+  export type UNRECOGNIZED = typeof Outcome.UNRECOGNIZED;
 }
 
-export enum ReportVerdict {
-  REPORT_VERDICT_UNSPECIFIED = 0,
-  REPORT_VERDICT_RECORDED = 1,
+export const ReportVerdict = {
+  REPORT_VERDICT_UNSPECIFIED: 0,
+  REPORT_VERDICT_RECORDED: 1,
   /** REPORT_VERDICT_REPLAYED - This generation had reported before. */
-  REPORT_VERDICT_REPLAYED = 2,
-  REPORT_VERDICT_MISSING = 3,
-  REPORT_VERDICT_SUPERSEDED = 4,
-  REPORT_VERDICT_INVALID = 5,
-  UNRECOGNIZED = -1,
+  REPORT_VERDICT_REPLAYED: 2,
+  REPORT_VERDICT_MISSING: 3,
+  REPORT_VERDICT_SUPERSEDED: 4,
+  REPORT_VERDICT_INVALID: 5,
+  UNRECOGNIZED: -1,
+} as const;
+
+export type ReportVerdict = typeof ReportVerdict[keyof typeof ReportVerdict];
+
+export namespace ReportVerdict {
+  export type REPORT_VERDICT_UNSPECIFIED = typeof ReportVerdict.REPORT_VERDICT_UNSPECIFIED;
+  export type REPORT_VERDICT_RECORDED = typeof ReportVerdict.REPORT_VERDICT_RECORDED;
+  export type REPORT_VERDICT_REPLAYED = typeof ReportVerdict.REPORT_VERDICT_REPLAYED;
+  export type REPORT_VERDICT_MISSING = typeof ReportVerdict.REPORT_VERDICT_MISSING;
+  export type REPORT_VERDICT_SUPERSEDED = typeof ReportVerdict.REPORT_VERDICT_SUPERSEDED;
+  export type REPORT_VERDICT_INVALID = typeof ReportVerdict.REPORT_VERDICT_INVALID;
+  export type UNRECOGNIZED = typeof ReportVerdict.UNRECOGNIZED;
 }
 
 /** Names one execution attempt. Equal run ids may exist in several tenants, so the tenant is part of the name. */
