@@ -1,0 +1,768 @@
+-- The path of a run: every function takes many items, sets the tenants of its batch, locks rows in one global order (thread, then run; by tenant,
+-- then id), decides in one guarded statement and answers item by item. A batch holds at most one item per key (create: thread; others: run).
+-- `ord` is the item's position, from 1.
+
+create function set_tenants(p_tenants uuid[]) returns void language sql
+  as $$ select set_config('app.tenants', (select array_agg(distinct t)::text from unnest(p_tenants) t), true) $$;
+
+-- ---- create ----
+
+create function run_create_v1(p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window int)
+returns table (ord int, verdict text, run_id uuid, is_head boolean, is_admitted boolean, base_seq bigint, created timestamptz, open_interrupts text[], blocking_run uuid)
+language plpgsql as $$
+#variable_conflict use_column
+declare v_now timestamptz := clock_timestamp();
+begin
+  perform set_tenants(array(select tenant_id from json_to_recordset(p_items) as i (tenant_id uuid)));
+
+  insert into thread as t (tenant_id, id, status, metadata, graph_id, agent_id, temporary)
+    select i.tenant_id, i.thread_id, 'idle', i.thread_metadata, null, null, i.thread_mode = 'temporary'
+    from json_to_recordset(p_items) as i (tenant_id uuid, thread_id uuid, thread_mode text, thread_metadata json)
+    where i.thread_mode <> 'existing'
+    on conflict do nothing;
+
+  perform 1 from thread t
+    join json_to_recordset(p_items) as i (tenant_id uuid, thread_id uuid) on t.tenant_id = i.tenant_id and t.id = i.thread_id
+    order by t.tenant_id, t.id for update of t;
+
+  return query
+  with item as (
+    select (x.ordinality)::int as ord, x.tenant_id, x.run_id, x.run_id_chosen, x.thread_id, x.agent_id, x.graph_id, x.pool_id, x.kind, x.purpose, x.strategy,
+           x.resume, x.resume_ids, x.max_attempts, x.recovery, x.queue_timeout_ms, x.run_timeout_ms, x.due_ms, x.metadata, x.stream_modes,
+           x.stream_subgraphs, x.stream_resumable, x.interrupt_before, x.interrupt_after, x.on_disconnect, x.delete_thread, x.from_checkpoint_id,
+           x.credential_id, x.request_hash, x.idempotency_key, x.traceparent
+    from rows from (json_to_recordset(p_items) as (
+      tenant_id uuid, run_id uuid, run_id_chosen boolean, thread_id uuid, agent_id uuid, graph_id text, pool_id uuid, kind text, purpose text, strategy text,
+      resume text, resume_ids text[], max_attempts int, recovery text, queue_timeout_ms bigint, run_timeout_ms bigint, due_ms bigint, metadata json,
+      stream_modes text[], stream_subgraphs boolean, stream_resumable boolean, interrupt_before text[], interrupt_after text[], on_disconnect text,
+      delete_thread boolean, from_checkpoint_id text, credential_id uuid, request_hash text, idempotency_key text, traceparent text
+    )) with ordinality as x
+  ), prior as (
+    select distinct on (p.ord) p.ord, p.prior_run, p.same from (
+      select i.ord, k.run_id as prior_run, k.request_hash = decode(i.request_hash, 'hex') as same
+        from item i join idempotency_key k on k.tenant_id = i.tenant_id and k.credential_id = i.credential_id and k.key = i.idempotency_key
+      union all
+      select i.ord, r.id, r.request_hash = decode(i.request_hash, 'hex')
+        from item i join run r on r.tenant_id = i.tenant_id and r.id = i.run_id where i.run_id_chosen
+    ) p order by p.ord
+  ), room as (
+    select d.tenant_id, p_window * t.weight
+        - (select count(*) from (select 1 from run q where q.tenant_id = d.tenant_id and q.status = 'pending' and q.admitted_at is not null limit p_window * t.weight) c) as free
+    from (select distinct i.tenant_id from item i) d join tenant t on t.id = d.tenant_id
+  ), judged as (
+    select i.*, p.prior_run, h.id as head_run, t.last_seq as thread_last, t.agent_id as thread_agent, t.graph_id as thread_graph, o.ids as open_ids,
+      case
+        when p.prior_run is not null then case when p.same then 'replayed' else 'mismatch' end
+        when t.id is null or t.deleted_at is not null then 'thread_not_found'
+        when h.id is not null and i.strategy = 'reject' then 'thread_busy'
+        when i.from_checkpoint_id is not null and not exists (select 1 from checkpoint c where c.tenant_id = i.tenant_id and c.thread_id = i.thread_id
+          and c.namespace = '' and c.id = i.from_checkpoint_id) then 'checkpoint_not_found'
+        when i.resume = 'one' and coalesce(cardinality(o.ids), 0) = 0 then 'no_such_interrupt'
+        when i.resume = 'one' and cardinality(o.ids) > 1 then 'ambiguous_resume'
+        when i.resume = 'map' and not (i.resume_ids <@ coalesce(o.ids, '{}')) then 'no_such_interrupt'
+        else 'created'
+      end as verdict,
+      room.free
+    from item i
+    join room on room.tenant_id = i.tenant_id
+    left join prior p on p.ord = i.ord
+    left join thread t on t.tenant_id = i.tenant_id and t.id = i.thread_id
+    left join run h on h.tenant_id = i.tenant_id and h.thread_id = i.thread_id and h.thread_head
+    left join lateral (select array_agg(n.id order by n.created_at, n.id) as ids from interrupt n
+      where n.tenant_id = i.tenant_id and n.thread_id = i.thread_id and n.status = 'open') o on true
+  ), placed as (
+    select j.*, j.head_run is null as is_head,
+      j.head_run is null and j.due_ms is null
+        and j.free >= count(*) filter (where j.verdict = 'created' and j.head_run is null) over (partition by j.tenant_id order by j.ord) as is_admitted
+    from judged j
+  ), made as (
+    insert into run (tenant_id, id, thread_id, agent_id, pool_id, kind, purpose, status, max_attempts, recovery, thread_head, thread_base, admitted_at, hinted_at,
+      due_at, queue_deadline, run_timeout_ms, input, command, config, context, metadata, state_update, stream_modes, stream_subgraphs, stream_resumable,
+      interrupt_before, interrupt_after, multitask_strategy, on_disconnect, delete_thread, from_checkpoint_id, credential_id, request_hash, traceparent,
+      created_at, updated_at)
+    select p.tenant_id, p.run_id, p.thread_id, p.agent_id, p.pool_id, p.kind, p.purpose, 'pending', p.max_attempts, p.recovery, p.is_head,
+      case when p.is_head then p.thread_last end, case when p.is_admitted then v_now end, case when p.is_admitted then v_now end,
+      v_now + p.due_ms * interval '1 ms', v_now + (coalesce(p.due_ms, 0) + p.queue_timeout_ms) * interval '1 ms', p.run_timeout_ms,
+      p_input[p.ord], p_command[p.ord], p_config[p.ord], p_context[p.ord], p.metadata, p_state_update[p.ord], p.stream_modes, p.stream_subgraphs, p.stream_resumable,
+      p.interrupt_before, p.interrupt_after, p.strategy, p.on_disconnect, p.delete_thread, p.from_checkpoint_id, p.credential_id,
+      decode(p.request_hash, 'hex'), p.traceparent, v_now, v_now
+    from placed p where p.verdict = 'created'
+  ), keyed as (
+    insert into idempotency_key (tenant_id, credential_id, key, request_hash, run_id)
+    select p.tenant_id, p.credential_id, p.idempotency_key, decode(p.request_hash, 'hex'), p.run_id
+    from placed p where p.verdict = 'created' and p.idempotency_key is not null
+  ), settled as (
+    update interrupt n set
+      status = case when p.resume is null then 'superseded' else 'answered' end,
+      answered_by_run_id = case when p.resume is null then null else p.run_id end
+    from placed p
+    where p.verdict = 'created' and p.open_ids is not null and n.tenant_id = p.tenant_id and n.thread_id = p.thread_id and n.status = 'open'
+      and (p.resume = 'one' or (p.resume = 'map' and n.id = any (p.resume_ids)) or (p.resume is null and p.purpose = 'run' and p_input[p.ord] is not null))
+  ), touched as (
+    update thread t set
+      status = 'busy',
+      updated_at = v_now,
+      graph_id = coalesce(t.graph_id, p.graph_id),
+      agent_id = coalesce(t.agent_id, p.agent_id),
+      metadata = case when t.agent_id is null and p.purpose = 'run'
+        then (t.metadata::jsonb || jsonb_build_object('graph_id', p.graph_id, 'assistant_id', p.agent_id))::json else t.metadata end
+    from placed p
+    where p.verdict = 'created' and t.tenant_id = p.tenant_id and t.id = p.thread_id
+  )
+  select p.ord, p.verdict, coalesce(p.prior_run, p.run_id), p.is_head, p.is_admitted, p.thread_last, v_now, p.open_ids, p.head_run
+  from placed p order by p.ord;
+end $$;
+
+-- ---- claim ----
+
+-- Candidates of one queue, oldest admission first, after topping the admitted ones up tenant by tenant. Owned by the sweeper: it sees every tenant
+-- and returns nothing but names.
+create function run_candidates_v1(p_pool uuid, p_kind text, p_limit int, p_window int)
+returns table (tenant_id uuid, run_id uuid)
+language plpgsql security definer set search_path = public, pg_temp as $$
+#variable_conflict use_column
+declare v_missing int;
+begin
+  select p_limit - count(*) into v_missing from (select 1 from run r where r.pool_id = p_pool and r.kind = p_kind and r.status = 'pending'
+    and r.admitted_at is not null limit p_limit) a;
+  if v_missing > 0 then
+    -- A loose index scan visits each tenant with a backlog once, however long the backlog is.
+    with recursive backlog as (
+      (select r.tenant_id from run r where r.pool_id = p_pool and r.kind = p_kind and r.status = 'pending' and r.thread_head and r.admitted_at is null
+        order by r.tenant_id limit 1)
+      union all
+      select (select r.tenant_id from run r where r.pool_id = p_pool and r.kind = p_kind and r.status = 'pending' and r.thread_head and r.admitted_at is null
+        and r.tenant_id > b.tenant_id order by r.tenant_id limit 1) from backlog b where b.tenant_id is not null
+    ), chosen as (
+      select c.tenant_id, c.id from backlog b
+      join tenant t on t.id = b.tenant_id
+      cross join lateral (
+        select r.tenant_id, r.id, row_number() over (order by r.created_at) as place from run r
+        where r.pool_id = p_pool and r.kind = p_kind and r.tenant_id = b.tenant_id and r.status = 'pending' and r.thread_head and r.admitted_at is null
+          and (r.due_at is null or r.due_at <= clock_timestamp())
+        order by r.created_at limit greatest(v_missing, p_window * t.weight)
+      ) c
+      order by c.place, c.tenant_id limit v_missing
+    ), locked as (
+      select r.tenant_id, r.id from run r join chosen c on r.tenant_id = c.tenant_id and r.id = c.id
+      where r.status = 'pending' and r.admitted_at is null order by r.tenant_id, r.id for update of r skip locked
+    )
+    update run r set admitted_at = clock_timestamp(), hinted_at = clock_timestamp() from locked l where r.tenant_id = l.tenant_id and r.id = l.id;
+  end if;
+  return query select r.tenant_id, r.id from run r
+    where r.pool_id = p_pool and r.kind = p_kind and r.status = 'pending' and r.admitted_at is not null
+    order by r.admitted_at limit p_limit;
+end $$;
+
+create type run_claimed as (
+  ord int, tenant_id uuid, run_id uuid, thread_id uuid, agent_id uuid, graph_id text, agent_config json, purpose text, fence int, attempt int, attempt_was_new boolean,
+  input bytea, command bytea, config bytea, context bytea, metadata json, state_update bytea, stream_modes text[], stream_subgraphs boolean,
+  interrupt_before text[], interrupt_after text[], from_checkpoint_id text, has_checkpoints boolean, thread_values bytea, deadline timestamptz,
+  traceparent text, base_seq bigint, last_seq bigint, recovery text
+);
+
+-- The hard gate: whatever woke a runner, this statement decides whether it gets the run.
+create function run_claim_v1(p_items json, p_offer_ms int) returns setof run_claimed
+language plpgsql as $$
+#variable_conflict use_column
+declare v_now timestamptz := clock_timestamp();
+begin
+  perform set_tenants(array(select tenant_id from json_to_recordset(p_items) as i (tenant_id uuid)));
+  return query
+  with item as (
+    select (x.ordinality)::int as ord, x.tenant_id, x.run_id, x.pool_id, x.kind, x.runner_id
+    from rows from (json_to_recordset(p_items) as (tenant_id uuid, run_id uuid, pool_id uuid, kind text, runner_id uuid)) with ordinality as x
+  ), locked as (
+    select i.ord, i.runner_id as taker, r.tenant_id, r.id, a.version, a.graph_id, a.config
+    from item i
+    join run r on r.tenant_id = i.tenant_id and r.id = i.run_id
+    join agent a on a.tenant_id = r.tenant_id and a.id = r.agent_id
+    where r.pool_id = i.pool_id and r.kind = i.kind and r.status = 'pending' and r.thread_head and r.cancel_requested_at is null
+      and (r.due_at is null or r.due_at <= v_now) and r.queue_deadline > v_now and r.deleted_at is null
+    order by r.tenant_id, r.id for update of r skip locked
+  ), taken as (
+    update run r set status = 'running', fence = r.fence + 1, runner_id = l.taker, confirmed = false, lease_until = v_now + p_offer_ms * interval '1 ms',
+      source_seq = 0, agent_version = coalesce(r.agent_version, l.version), admitted_at = coalesce(r.admitted_at, v_now), updated_at = v_now,
+      deadline = coalesce(r.deadline, v_now + r.run_timeout_ms * interval '1 ms'),
+      base_seen = true, base_values_run_id = case when r.base_seen then r.base_values_run_id else t.values_run_id end
+    from locked l, thread t
+    where r.tenant_id = l.tenant_id and r.id = l.id and t.tenant_id = r.tenant_id and t.id = r.thread_id
+    returning l.ord, r.*, l.graph_id, l.config as agent_config, t.values as thread_own_values, t.values_run_id
+  )
+  select k.ord, k.tenant_id, k.id, k.thread_id, k.agent_id, k.graph_id, k.agent_config, k.purpose, k.fence, k.attempt, false,
+    k.input, k.command, k.config, k.context, k.metadata, k.state_update, k.stream_modes, k.stream_subgraphs, k.interrupt_before, k.interrupt_after,
+    k.from_checkpoint_id,
+    exists (select 1 from checkpoint c where c.tenant_id = k.tenant_id and c.thread_id = k.thread_id),
+    coalesce(k.thread_own_values, (select v.values from run v where v.tenant_id = k.tenant_id and v.id = k.values_run_id)),
+    k.deadline, k.traceparent, k.thread_base, k.last_seq, k.recovery
+  from taken k;
+end $$;
+
+-- Claims what is next in a queue for one runner, in one round trip.
+create function run_claim_next_v1(p_pool uuid, p_kind text, p_runner uuid, p_limit int, p_window int, p_offer_ms int) returns setof run_claimed
+language plpgsql as $$
+#variable_conflict use_column
+declare v_items json;
+begin
+  select json_agg(json_build_object('tenant_id', c.tenant_id, 'run_id', c.run_id, 'pool_id', p_pool, 'kind', p_kind, 'runner_id', p_runner))
+    into v_items from run_candidates_v1(p_pool, p_kind, p_limit, p_window) c;
+  if v_items is not null then
+    return query select * from run_claim_v1(v_items, p_offer_ms);
+  end if;
+end $$;
+
+-- ---- renew ----
+
+create function run_renew_v1(p_items json, p_lease_ms int)
+returns table (ord int, alive boolean, cancel text)
+language plpgsql as $$
+#variable_conflict use_column
+begin
+  perform set_tenants(array(select tenant_id from json_to_recordset(p_items) as i (tenant_id uuid)));
+  return query
+  with item as (
+    select (x.ordinality)::int as ord, x.tenant_id, x.run_id, x.fence, x.pool_id, x.kind
+    from rows from (json_to_recordset(p_items) as (tenant_id uuid, run_id uuid, fence int, pool_id uuid, kind text)) with ordinality as x
+  ), locked as (
+    select i.ord, r.tenant_id, r.id from item i join run r on r.tenant_id = i.tenant_id and r.id = i.run_id
+    where r.fence = i.fence and r.status = 'running' and r.pool_id = i.pool_id and r.kind = i.kind
+    order by r.tenant_id, r.id for update of r
+  ), renewed as (
+    -- The lock was waited for, so the fence is read again under it.
+    update run r set lease_until = clock_timestamp() + p_lease_ms * interval '1 ms', confirmed = true, started_at = coalesce(r.started_at, clock_timestamp())
+    from locked l, item i where i.ord = l.ord and r.tenant_id = l.tenant_id and r.id = l.id and r.fence = i.fence and r.status = 'running'
+    returning l.ord, r.cancel_requested_at is not null as asked, r.cancel_action
+  )
+  select i.ord, n.ord is not null, case when n.asked then n.cancel_action end
+  from item i left join renewed n on n.ord = i.ord order by i.ord;
+end $$;
+
+-- ---- append ----
+
+-- What travels with events: checkpoints, pending writes, blobs, steps. The caller holds the run rows of the accepted items.
+create function run_extras_v1(p_ok int[], p_items json, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[],
+  p_blobs json, p_blob_data bytea[], p_steps json)
+returns void language plpgsql as $$
+#variable_conflict use_column
+begin
+  if p_blobs is not null then
+    insert into checkpoint_blob (tenant_id, digest, part, parts, data)
+    select o.tenant_id, decode(b.digest, 'hex'), b.part, b.parts, p_blob_data[b.ordinality]
+    from rows from (json_to_recordset(p_blobs) as (item int, digest text, part int, parts int)) with ordinality as b
+    join rows from (json_to_recordset(p_items) as (tenant_id uuid)) with ordinality as o on o.ordinality = b.item
+    where b.item = any (p_ok)
+    order by o.tenant_id, b.digest, b.part
+    on conflict do nothing;
+  end if;
+  if p_checkpoints is not null then
+    insert into checkpoint (tenant_id, thread_id, namespace, id, run_id, parent_id, lineage, schema_version, step, head, metadata, channels, view)
+    select o.tenant_id, r.thread_id, c.namespace, c.id, o.run_id, nullif(c.parent_id, ''), c.lineage, c.schema_version, c.step,
+      p_head[c.ordinality], p_meta[c.ordinality], c.channels, p_view[c.ordinality]
+    from rows from (json_to_recordset(p_checkpoints) as (item int, namespace text, id text, parent_id text, lineage text, schema_version int, step int, channels json))
+      with ordinality as c
+    join rows from (json_to_recordset(p_items) as (tenant_id uuid, run_id uuid)) with ordinality as o on o.ordinality = c.item
+    join run r on r.tenant_id = o.tenant_id and r.id = o.run_id
+    where c.item = any (p_ok)
+    order by c.ordinality
+    on conflict (tenant_id, thread_id, namespace, id) do update set
+      head = excluded.head, metadata = excluded.metadata, channels = excluded.channels, view = excluded.view, run_id = excluded.run_id;
+  end if;
+  if p_writes is not null then
+    insert into checkpoint_write (tenant_id, thread_id, namespace, checkpoint_id, task_id, idx, run_id, channel, type, data)
+    select distinct on (o.tenant_id, r.thread_id, w.namespace, w.checkpoint_id, w.task_id, w.idx)
+      o.tenant_id, r.thread_id, w.namespace, w.checkpoint_id, w.task_id, w.idx, o.run_id, w.channel, w.type, p_write_data[w.ordinality]
+    from rows from (json_to_recordset(p_writes) as (item int, namespace text, checkpoint_id text, task_id text, idx int, channel text, type text))
+      with ordinality as w
+    join rows from (json_to_recordset(p_items) as (tenant_id uuid, run_id uuid)) with ordinality as o on o.ordinality = w.item
+    join run r on r.tenant_id = o.tenant_id and r.id = o.run_id
+    where w.item = any (p_ok)
+    order by o.tenant_id, r.thread_id, w.namespace, w.checkpoint_id, w.task_id, w.idx, w.ordinality desc
+    on conflict (tenant_id, thread_id, namespace, checkpoint_id, task_id, idx) do update set
+      channel = excluded.channel, type = excluded.type, data = excluded.data, run_id = excluded.run_id;
+  end if;
+  if p_steps is not null then
+    insert into step (tenant_id, run_id, id, parent_id, attempt, kind, name, status, namespace, started_at, ended_at, usage, error)
+    select distinct on (o.tenant_id, o.run_id, s.id) o.tenant_id, o.run_id, s.id, nullif(s.parent_id, ''), r.attempt, s.kind, s.name, s.status, s.namespace,
+      to_timestamp(s.started_ms / 1000.0), case when s.ended_ms > 0 then to_timestamp(s.ended_ms / 1000.0) end, s.usage, nullif(s.error, '')
+    from rows from (json_to_recordset(p_steps) as (item int, id text, parent_id text, kind text, name text, status text, namespace text[], started_ms bigint,
+      ended_ms bigint, usage json, error text)) with ordinality as s
+    join rows from (json_to_recordset(p_items) as (tenant_id uuid, run_id uuid)) with ordinality as o on o.ordinality = s.item
+    join run r on r.tenant_id = o.tenant_id and r.id = o.run_id
+    where s.item = any (p_ok)
+    order by o.tenant_id, o.run_id, s.id, s.ordinality desc
+    on conflict (tenant_id, run_id, id) do update set
+      status = excluded.status, ended_at = excluded.ended_at, usage = coalesce(excluded.usage, step.usage), error = excluded.error, name = excluded.name;
+  end if;
+end $$;
+
+create function run_append_v1(p_items json, p_seg_item int[], p_seg_count int[], p_seg_delta boolean[], p_seg_body bytea[], p_lease_ms int,
+  p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json)
+returns table (ord int, verdict text, stored bigint, first_seq bigint, base_seq bigint, cancel text)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  v_ord int[]; v_verdict text[]; v_stored bigint[]; v_first bigint[]; v_base bigint[]; v_cancel text[]; v_ok int[];
+begin
+  perform set_tenants(array(select tenant_id from json_to_recordset(p_items) as i (tenant_id uuid)));
+  perform 1 from run r join json_to_recordset(p_items) as i (tenant_id uuid, run_id uuid) on r.tenant_id = i.tenant_id and r.id = i.run_id
+    order by r.tenant_id, r.id for update of r;
+
+  with item as (
+    select (x.ordinality)::int as ord, x.tenant_id, x.run_id, x.fence, x.pool_id, x.kind, x.first, x.count
+    from rows from (json_to_recordset(p_items) as (tenant_id uuid, run_id uuid, fence int, pool_id uuid, kind text, first bigint, count int)) with ordinality as x
+  ), judged as (
+    select i.*, r.source_seq, r.last_seq, r.thread_base, case when r.cancel_requested_at is not null then r.cancel_action end as cancel,
+      case
+        when r.id is null or r.fence <> i.fence or r.status <> 'running' or r.pool_id <> i.pool_id or r.kind <> i.kind then 'superseded'
+        when i.first <> r.source_seq + 1 then 'out_of_order'
+        else 'stored'
+      end as verdict
+    from item i left join run r on r.tenant_id = i.tenant_id and r.id = i.run_id
+  ), grown as (
+    update run r set source_seq = r.source_seq + j.count, last_seq = r.last_seq + j.count, confirmed = true, started_at = coalesce(r.started_at, clock_timestamp()),
+      lease_until = greatest(r.lease_until, clock_timestamp() + p_lease_ms * interval '1 ms')
+    from judged j where j.verdict = 'stored' and r.tenant_id = j.tenant_id and r.id = j.run_id
+  ), seg as (
+    select j.tenant_id, j.run_id, j.last_seq + 1 + sum(s.count) over (partition by s.item order by s.n) - s.count as first_seq, s.count, s.delta, s.body
+    from unnest(p_seg_item, p_seg_count, p_seg_delta, p_seg_body) with ordinality as s (item, count, delta, body, n)
+    join judged j on j.ord = s.item and j.verdict = 'stored'
+  ), durable as (
+    insert into run_event (tenant_id, run_id, first_seq, count, body) select g.tenant_id, g.run_id, g.first_seq, g.count, g.body from seg g where not g.delta
+  ), deltas as (
+    insert into run_delta (tenant_id, run_id, first_seq, count, body) select g.tenant_id, g.run_id, g.first_seq, g.count, g.body from seg g where g.delta
+  )
+  select array_agg(j.ord), array_agg(j.verdict), array_agg(case when j.verdict = 'stored' then j.source_seq + j.count else coalesce(j.source_seq, 0) end),
+    array_agg(j.last_seq + 1), array_agg(j.thread_base), array_agg(j.cancel), array_agg(j.ord) filter (where j.verdict = 'stored')
+    into v_ord, v_verdict, v_stored, v_first, v_base, v_cancel, v_ok from judged j;
+
+  if v_ok is not null and (p_checkpoints is not null or p_writes is not null or p_blobs is not null or p_steps is not null) then
+    perform run_extras_v1(v_ok, p_items, p_checkpoints, p_head, p_meta, p_view, p_writes, p_write_data, p_blobs, p_blob_data, p_steps);
+  end if;
+  return query select * from unnest(v_ord, v_verdict, v_stored, v_first, v_base, v_cancel);
+end $$;
+
+-- ---- finish ----
+
+-- Ends runs with their runners' results. p_tail is the runner's last events, p_end the frames that the plane adds (error, end); both are EventLists.
+create function run_finish_v1(p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[],
+  p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json)
+returns table (ord int, verdict text, stored_status text, stored_reason text, source bigint, first_seq bigint, base_seq bigint, next_run uuid, next_pool uuid, next_kind text, next_admitted boolean)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := clock_timestamp();
+  v_ok int[]; v_ord int[]; v_verdict text[]; v_status text[]; v_reason text[]; v_source bigint[]; v_first bigint[]; v_base bigint[];
+begin
+  perform set_tenants(array(select tenant_id from json_to_recordset(p_items) as i (tenant_id uuid)));
+  perform 1 from thread t join json_to_recordset(p_items) as i (tenant_id uuid, thread_id uuid) on t.tenant_id = i.tenant_id and t.id = i.thread_id
+    order by t.tenant_id, t.id for update of t;
+  perform 1 from run r join json_to_recordset(p_items) as i (tenant_id uuid, run_id uuid) on r.tenant_id = i.tenant_id and r.id = i.run_id
+    order by r.tenant_id, r.id for update of r;
+
+  with item as (
+    select (x.ordinality)::int as ord, x.tenant_id, x.run_id, x.thread_id, x.fence, x.pool_id, x.kind, x.total, x.tail_first, x.tail_count, x.end_count,
+      x.status, x.reason, x.error, x.next
+    from rows from (json_to_recordset(p_items) as (tenant_id uuid, run_id uuid, thread_id uuid, fence int, pool_id uuid, kind text, total bigint, tail_first bigint,
+      tail_count int, end_count int, status text, reason text, error json, next text[])) with ordinality as x
+  ), judged as (
+    select i.*, r.source_seq, r.last_seq, r.thread_base, r.status as run_status, r.status_reason as run_reason,
+      case
+        when r.id is null or r.pool_id <> i.pool_id or r.kind <> i.kind or r.thread_id <> i.thread_id then 'superseded'
+        when r.ended_fence = i.fence then 'replayed'
+        when r.fence <> i.fence or r.status <> 'running' then 'superseded'
+        when i.tail_count > 0 and i.tail_first <> r.source_seq + 1 then 'missing'
+        when r.source_seq + i.tail_count <> i.total then 'missing'
+        else 'recorded'
+      end as verdict
+    from item i left join run r on r.tenant_id = i.tenant_id and r.id = i.run_id
+  ), ended as (
+    update run r set status = j.status, status_reason = nullif(j.reason, ''), error = j.error, ended_fence = j.fence, values = p_values[j.ord], next = j.next,
+      source_seq = r.source_seq + j.tail_count, last_seq = r.last_seq + j.tail_count + j.end_count, thread_head = false, confirmed = true,
+      started_at = coalesce(r.started_at, v_now), ended_at = v_now, updated_at = v_now, lease_until = null
+    from judged j where j.verdict = 'recorded' and r.tenant_id = j.tenant_id and r.id = j.run_id
+  ), logged as (
+    insert into run_event (tenant_id, run_id, first_seq, count, body)
+    -- EventLists concatenate: the tail and the plane's frames are one list.
+    select j.tenant_id, j.run_id, j.last_seq + 1, j.tail_count + j.end_count, coalesce(p_tail[j.ord], ''::bytea) || p_end[j.ord]
+    from judged j where j.verdict = 'recorded'
+  )
+  select array_agg(j.ord), array_agg(j.verdict), array_agg(j.run_status), array_agg(j.run_reason), array_agg(coalesce(j.source_seq, 0)), array_agg(j.last_seq + 1),
+    array_agg(j.thread_base), array_agg(j.ord) filter (where j.verdict = 'recorded')
+    into v_ord, v_verdict, v_status, v_reason, v_source, v_first, v_base, v_ok from judged j;
+
+  if v_ok is null then
+    return query select u.*, null::uuid, null::uuid, null::text, null::boolean from unnest(v_ord, v_verdict, v_status, v_reason, v_source, v_first, v_base) u;
+    return;
+  end if;
+  if p_checkpoints is not null or p_writes is not null or p_blobs is not null or p_steps is not null then
+    perform run_extras_v1(v_ok, p_items, p_checkpoints, p_head, p_meta, p_view, p_writes, p_write_data, p_blobs, p_blob_data, p_steps);
+  end if;
+
+  if exists (select 1 from json_to_recordset(p_items) as i (status text) where i.status = 'waiting') then
+    update interrupt n set status = 'superseded'
+    from rows from (json_to_recordset(p_items) as (tenant_id uuid, thread_id uuid, status text)) with ordinality as i
+    where i.ordinality = any (v_ok) and i.status = 'waiting' and n.tenant_id = i.tenant_id and n.thread_id = i.thread_id and n.status = 'open';
+    insert into interrupt (tenant_id, thread_id, id, run_id, status, namespace, task_id, value)
+    select i.tenant_id, i.thread_id, q.id, i.run_id, 'open', q.namespace, q.task_id, p_interrupt_values[q.value]
+    from rows from (json_to_recordset(p_items) as (tenant_id uuid, run_id uuid, thread_id uuid, status text, interrupts json)) with ordinality as i
+    cross join lateral json_to_recordset(coalesce(i.interrupts, '[]')) as q (id text, namespace text[], task_id text, value int)
+    where i.ordinality = any (v_ok) and i.status = 'waiting'
+    on conflict (tenant_id, thread_id, id, run_id) do update set status = 'open', value = excluded.value;
+  end if;
+
+  return query
+  with item as (
+    select (x.ordinality)::int as ord, x.tenant_id, x.run_id, x.thread_id, x.status, x.purpose
+    from rows from (json_to_recordset(p_items) as (tenant_id uuid, run_id uuid, thread_id uuid, status text, purpose text)) with ordinality as x
+    where x.ordinality = any (v_ok)
+  ), waiting as (
+    select i.ord, w.id, w.pool_id, w.kind, w.due_at from item i cross join lateral (
+      select q.id, q.pool_id, q.kind, q.due_at from run q
+      where q.tenant_id = i.tenant_id and q.thread_id = i.thread_id and q.status = 'pending' and not q.thread_head and q.deleted_at is null
+      order by q.created_at, q.id limit 1) w
+  ), promoted as (
+    update run q set thread_head = true, thread_base = r.thread_base + r.last_seq, updated_at = v_now,
+      admitted_at = case when q.due_at is null or q.due_at <= v_now then v_now end, hinted_at = case when q.due_at is null or q.due_at <= v_now then v_now end
+    from item i, waiting w, run r
+    where w.ord = i.ord and q.tenant_id = i.tenant_id and q.id = w.id and r.tenant_id = i.tenant_id and r.id = i.run_id
+    returning i.ord, q.id, q.pool_id, q.kind, q.admitted_at is not null as is_admitted
+  ), settled as (
+    update thread t set
+      last_seq = r.thread_base + r.last_seq,
+      status = case when w.id is not null then 'busy' when i.status = 'waiting' then 'interrupted' when i.status in ('error', 'timeout') then 'error'
+        when exists (select 1 from interrupt n where n.tenant_id = t.tenant_id and n.thread_id = t.id and n.status = 'open') then 'interrupted' else 'idle' end,
+      values = case when p_values[i.ord] is null then t.values end,
+      values_run_id = case when p_values[i.ord] is null then t.values_run_id else i.run_id end,
+      interrupts = case when i.status = 'waiting' then p_interrupts[i.ord] when i.purpose = 'update_state' then t.interrupts end,
+      state_updated_at = case when p_values[i.ord] is null then t.state_updated_at else v_now end,
+      updated_at = v_now,
+      deleted_at = case when r.delete_thread then v_now else t.deleted_at end
+    from item i join run r on r.tenant_id = i.tenant_id and r.id = i.run_id left join waiting w on w.ord = i.ord
+    where t.tenant_id = i.tenant_id and t.id = i.thread_id
+  )
+  select u.o, u.verdict, u.status, u.reason, u.source, u.first, u.base, p.id, p.pool_id, p.kind, p.is_admitted
+  from unnest(v_ord, v_verdict, v_status, v_reason, v_source, v_first, v_base) as u (o, verdict, status, reason, source, first, base)
+  left join promoted p on p.ord = u.o;
+
+  -- A rollback that was asked for undoes the run however it ended.
+  perform run_undo(i.tenant_id, i.run_id)
+    from rows from (json_to_recordset(p_items) as (tenant_id uuid, run_id uuid)) with ordinality as i
+    join run r on r.tenant_id = i.tenant_id and r.id = i.run_id
+    where i.ordinality = any (v_ok) and r.cancel_action = 'rollback';
+end $$;
+
+-- ---- moves of the plane, one run at a time ----
+
+create type run_moved as (
+  verdict text, run_id uuid, thread_id uuid, status text, status_reason text, fence int, attempt int, pool_id uuid, kind text, runner_id uuid,
+  first_seq bigint, base_seq bigint, last_seq bigint, admitted boolean, next_run uuid, next_pool uuid, next_kind text, next_admitted boolean
+);
+
+-- Ends a run without its runner. The caller holds the thread and the run; the run is pending or running.
+create function run_end(p_tenant uuid, p_run uuid, p_status text, p_reason text, p_error json, p_end bytea, p_end_count int) returns run_moved
+language plpgsql as $$
+#variable_conflict use_column
+declare v_now timestamptz := clock_timestamp(); r run; q run; m run_moved; v_was_head boolean;
+begin
+  select thread_head into v_was_head from run where tenant_id = p_tenant and id = p_run;
+  update run x set status = p_status, status_reason = p_reason, error = p_error, fence = x.fence + 1, thread_head = false, lease_until = null, ended_at = v_now,
+    updated_at = v_now, last_seq = x.last_seq + p_end_count
+    where x.tenant_id = p_tenant and x.id = p_run returning * into r;
+  insert into run_event (tenant_id, run_id, first_seq, count, body) values (p_tenant, p_run, r.last_seq - p_end_count + 1, p_end_count, p_end);
+  m.verdict := 'moved'; m.run_id := r.id; m.thread_id := r.thread_id; m.status := r.status; m.status_reason := r.status_reason; m.fence := r.fence; m.attempt := r.attempt;
+  m.pool_id := r.pool_id; m.kind := r.kind; m.runner_id := r.runner_id; m.first_seq := r.last_seq - p_end_count + 1; m.base_seq := r.thread_base; m.last_seq := r.last_seq;
+  if v_was_head then
+    select * into q from run w where w.tenant_id = p_tenant and w.thread_id = r.thread_id and w.status = 'pending' and not w.thread_head and w.deleted_at is null
+      order by w.created_at, w.id limit 1;
+    if q.id is not null then
+      update run w set thread_head = true, thread_base = r.thread_base + r.last_seq, updated_at = v_now,
+        admitted_at = case when w.due_at is null or w.due_at <= v_now then v_now end, hinted_at = case when w.due_at is null or w.due_at <= v_now then v_now end
+        where w.tenant_id = p_tenant and w.id = q.id returning * into q;
+      m.next_run := q.id; m.next_pool := q.pool_id; m.next_kind := q.kind; m.next_admitted := q.admitted_at is not null;
+    end if;
+    update thread t set last_seq = r.thread_base + r.last_seq, updated_at = v_now,
+      status = case when q.id is not null then 'busy'
+        when p_status in ('error', 'timeout') then 'error'
+        when exists (select 1 from interrupt n where n.tenant_id = p_tenant and n.thread_id = r.thread_id and n.status = 'open') then 'interrupted' else 'idle' end,
+      interrupts = case when exists (select 1 from interrupt n where n.tenant_id = p_tenant and n.thread_id = r.thread_id and n.status = 'open') then t.interrupts end,
+      deleted_at = case when r.delete_thread then v_now else t.deleted_at end
+      where t.tenant_id = p_tenant and t.id = r.thread_id;
+  end if;
+  return m;
+end $$;
+
+-- Removes what a run left behind: its checkpoints and writes, and gives the thread back the values of before.
+create function run_undo(p_tenant uuid, p_run uuid) returns void language plpgsql as $$
+#variable_conflict use_column
+declare r run;
+begin
+  select * into r from run where tenant_id = p_tenant and id = p_run;
+  delete from checkpoint_write w where w.tenant_id = p_tenant and w.run_id = p_run;
+  delete from checkpoint c where c.tenant_id = p_tenant and c.run_id = p_run;
+  if r.base_seen then
+    update thread t set values_run_id = r.base_values_run_id, values = case when r.base_values_run_id is null then t.values end
+      where t.tenant_id = p_tenant and t.id = r.thread_id and t.values_run_id is not distinct from p_run;
+  end if;
+  update run set deleted_at = clock_timestamp() where tenant_id = p_tenant and id = p_run;
+end $$;
+
+-- Cancels: a pending run at once, a running one by a durable flag that its runner is told of. p_force ends a running one too (past the grace time).
+create function run_cancel_v1(p_tenant uuid, p_run uuid, p_action text, p_force_fence int, p_end bytea, p_end_count int) returns run_moved
+language plpgsql as $$
+#variable_conflict use_column
+declare r run; m run_moved;
+begin
+  perform set_tenants(array[p_tenant]);
+  select * into r from run where tenant_id = p_tenant and id = p_run and deleted_at is null;
+  if r.id is null then m.verdict := 'not_found'; return m; end if;
+  perform 1 from thread where tenant_id = p_tenant and id = r.thread_id for update;
+  select * into r from run where tenant_id = p_tenant and id = p_run and deleted_at is null for update;
+  if r.id is null then m.verdict := 'not_found'; return m; end if;
+  if r.status = 'pending' or (r.status = 'running' and p_force_fence is not null and r.fence = p_force_fence) then
+    m := run_end(p_tenant, p_run, 'cancelled', case when p_action = 'rollback' then 'rolled_back' else 'cancelled' end, null, p_end, p_end_count);
+    if p_action = 'rollback' then perform run_undo(p_tenant, p_run); end if;
+    return m;
+  end if;
+  m.run_id := r.id; m.thread_id := r.thread_id; m.status := r.status; m.status_reason := r.status_reason; m.fence := r.fence; m.attempt := r.attempt; m.pool_id := r.pool_id;
+  m.kind := r.kind; m.runner_id := r.runner_id; m.last_seq := r.last_seq;
+  if r.status = 'running' then
+    -- A rollback asked for later wins over an interrupt asked for before: it undoes more.
+    update run x set cancel_requested_at = coalesce(x.cancel_requested_at, clock_timestamp()),
+      cancel_action = case when x.cancel_action = 'rollback' then 'rollback' else p_action end, updated_at = clock_timestamp()
+      where x.tenant_id = p_tenant and x.id = p_run;
+    m.verdict := 'requested';
+  else
+    m.verdict := 'final';
+  end if;
+  return m;
+end $$;
+
+-- Takes a run away from its runner: back to the queue with a higher fence, or to its end. The caller read (fence, confirmed, attempt) before; the guard
+-- holds them to it. p_again / p_again_count: frames for a new attempt; p_end: frames for the end, whose status and reason p_end_* name.
+create function run_take_back_v1(p_tenant uuid, p_run uuid, p_fence int, p_cause text, p_max_handbacks int, p_again bytea, p_again_count int,
+  p_end bytea, p_end_count int, p_end_status text, p_end_reason text, p_end_error json, p_cancel_end bytea, p_cancel_end_count int) returns run_moved
+language plpgsql as $$
+#variable_conflict use_column
+declare r run; m run_moved; v_now timestamptz;
+begin
+  perform set_tenants(array[p_tenant]);
+  select * into r from run where tenant_id = p_tenant and id = p_run;
+  if r.id is null then m.verdict := 'gone'; return m; end if;
+  perform 1 from thread where tenant_id = p_tenant and id = r.thread_id for update;
+  select * into r from run where tenant_id = p_tenant and id = p_run for update;
+  v_now := clock_timestamp();
+  if r.status <> 'running' or r.fence <> p_fence or (p_cause in ('lapsed', 'lost') and (r.lease_until >= v_now or r.confirmed <> (p_cause = 'lost'))) then
+    m.verdict := 'gone'; return m;
+  end if;
+  if r.cancel_requested_at is not null then
+    m := run_end(p_tenant, p_run, 'cancelled', case when r.cancel_action = 'rollback' then 'rolled_back' else 'cancelled' end, null, p_cancel_end, p_cancel_end_count);
+    if r.cancel_action = 'rollback' then perform run_undo(p_tenant, p_run); end if;
+    return m;
+  end if;
+  if p_cause = 'lost' and (r.attempt >= r.max_attempts or r.recovery = 'fail') or (p_cause <> 'lost' and r.handbacks >= p_max_handbacks) then
+    return run_end(p_tenant, p_run, p_end_status, p_end_reason, p_end_error, p_end, p_end_count);
+  end if;
+  update run x set status = 'pending', fence = x.fence + 1, runner_id = null, confirmed = false, lease_until = null, source_seq = 0,
+    attempt = x.attempt + case when p_cause = 'lost' then 1 else 0 end, handbacks = x.handbacks + case when p_cause = 'lost' then 0 else 1 end,
+    last_seq = x.last_seq + case when p_cause = 'lost' then p_again_count else 0 end,
+    -- A run that was given back goes to the front: its client has waited already.
+    admitted_at = least(x.admitted_at, v_now), hinted_at = v_now, hint_count = 0, dispatch_no = x.dispatch_no + 1,
+    queue_deadline = greatest(x.queue_deadline, v_now + interval '1 hour'), updated_at = v_now
+    where x.tenant_id = p_tenant and x.id = p_run returning * into r;
+  m.verdict := 'requeued'; m.run_id := r.id; m.thread_id := r.thread_id; m.status := r.status; m.fence := r.fence; m.attempt := r.attempt; m.pool_id := r.pool_id;
+  m.kind := r.kind; m.base_seq := r.thread_base; m.last_seq := r.last_seq; m.admitted := true;
+  if p_cause = 'lost' then
+    insert into run_event (tenant_id, run_id, first_seq, count, body) values (p_tenant, p_run, r.last_seq - p_again_count + 1, p_again_count, p_again);
+    m.first_seq := r.last_seq - p_again_count + 1;
+  end if;
+  return m;
+end $$;
+
+-- Ends a run whose time is up: in the queue (pending past queue_deadline) or running (past deadline).
+create function run_expire_v1(p_tenant uuid, p_run uuid, p_end bytea, p_end_count int, p_status text, p_reason text, p_error json) returns run_moved
+language plpgsql as $$
+#variable_conflict use_column
+declare r run; m run_moved;
+begin
+  perform set_tenants(array[p_tenant]);
+  select * into r from run where tenant_id = p_tenant and id = p_run;
+  if r.id is null then m.verdict := 'gone'; return m; end if;
+  perform 1 from thread where tenant_id = p_tenant and id = r.thread_id for update;
+  select * into r from run where tenant_id = p_tenant and id = p_run for update;
+  if (r.status = 'pending' and p_status = 'error' and r.queue_deadline <= clock_timestamp()) or (r.status = 'running' and p_status = 'timeout' and r.deadline <= clock_timestamp()) then
+    return run_end(p_tenant, p_run, p_status, p_reason, p_error, p_end, p_end_count);
+  end if;
+  m.verdict := 'gone'; return m;
+end $$;
+
+-- Cuts the leases of runs whose runner's connections are all closed; one heartbeat restores them.
+create function run_cut_leases_v1(p_items json, p_ms int) returns int language plpgsql as $$
+#variable_conflict use_column
+declare n int;
+begin
+  perform set_tenants(array(select tenant_id from json_to_recordset(p_items) as i (tenant_id uuid)));
+  with locked as (
+    select r.tenant_id, r.id from json_to_recordset(p_items) as i (tenant_id uuid, run_id uuid, fence int) join run r on r.tenant_id = i.tenant_id and r.id = i.run_id
+    where r.fence = i.fence and r.status = 'running' order by r.tenant_id, r.id for update of r
+  )
+  update run r set lease_until = least(r.lease_until, clock_timestamp() + p_ms * interval '1 ms')
+    from locked l, json_to_recordset(p_items) as i (tenant_id uuid, run_id uuid, fence int)
+    where r.tenant_id = l.tenant_id and r.id = l.id and i.tenant_id = r.tenant_id and i.run_id = r.id and r.fence = i.fence and r.status = 'running';
+  get diagnostics n = row_count;
+  return n;
+end $$;
+
+-- ---- sweeps: the sweeper finds, the functions above decide ----
+
+-- Everything of one tick in one statement. `what`: lapsed | lost (leases), ungraceful (cancel past its grace), unclaimed (queue time over), overdue (deadline).
+create function run_sweep_v1(p_limit int, p_grace_ms int)
+returns table (what text, tenant_id uuid, run_id uuid, thread_id uuid, fence int, attempt int, recovery text, cancel_action text)
+language sql security definer set search_path = public, pg_temp as $$
+  (select case when r.confirmed then 'lost' else 'lapsed' end, r.tenant_id, r.id, r.thread_id, r.fence, r.attempt, r.recovery, r.cancel_action
+    from run r where r.status = 'running' and r.lease_until < clock_timestamp() limit p_limit)
+  union all
+  (select 'ungraceful', r.tenant_id, r.id, r.thread_id, r.fence, r.attempt, r.recovery, r.cancel_action
+    from run r where r.status = 'running' and r.cancel_requested_at < clock_timestamp() - p_grace_ms * interval '1 ms' limit p_limit)
+  union all
+  (select 'overdue', r.tenant_id, r.id, r.thread_id, r.fence, r.attempt, r.recovery, r.cancel_action
+    from run r where r.status = 'running' and r.deadline < clock_timestamp() limit p_limit)
+$$;
+
+create function run_sweep_queue_v1(p_limit int)
+returns table (tenant_id uuid, run_id uuid, thread_id uuid)
+language sql security definer set search_path = public, pg_temp as $$
+  (select r.tenant_id, r.id, r.thread_id from run r where r.status = 'pending' and r.admitted_at is not null and r.queue_deadline < clock_timestamp() limit p_limit)
+  union all
+  (select r.tenant_id, r.id, r.thread_id from run r where r.status = 'pending' and r.thread_head and r.admitted_at is null and r.queue_deadline < clock_timestamp() limit p_limit)
+$$;
+
+-- The relay: queues that have work waiting, and admitted runs whose hint is old (5 s, doubling to 60 s), whose hint it renews.
+create function run_relay_v1(p_limit int)
+returns table (tenant_id uuid, run_id uuid, pool_id uuid, kind text, dispatch_no int)
+language sql security definer set search_path = public, pg_temp as $$
+  with stale as (
+    select r.tenant_id, r.id from run r where r.status = 'pending' and r.admitted_at is not null
+      and r.hinted_at < clock_timestamp() - least(5 * power(2, least(r.hint_count, 4)), 60) * interval '1 s'
+    order by r.tenant_id, r.id limit p_limit for update of r skip locked
+  )
+  update run r set hinted_at = clock_timestamp(), hint_count = r.hint_count + 1, dispatch_no = r.dispatch_no + 1 from stale s
+    where r.tenant_id = s.tenant_id and r.id = s.id returning r.tenant_id, r.id, r.pool_id, r.kind, r.dispatch_no
+$$;
+
+-- Which of these queues have something that could be claimed now?
+create function run_queues_v1(p_pools uuid[], p_kinds text[]) returns table (pool_id uuid, kind text)
+language sql security definer set search_path = public, pg_temp as $$
+  select q.pool_id, q.kind from unnest(p_pools, p_kinds) as q (pool_id, kind)
+  where exists (select 1 from run r where r.pool_id = q.pool_id and r.kind = q.kind and r.status = 'pending' and r.admitted_at is not null)
+    or exists (select 1 from run r where r.pool_id = q.pool_id and r.kind = q.kind and r.status = 'pending' and r.thread_head and r.admitted_at is null
+      and (r.due_at is null or r.due_at <= clock_timestamp()))
+$$;
+
+-- (last number, status) of everything that is followed in a process.
+create function run_heads_v1(p_tenants uuid[], p_runs uuid[]) returns table (ord int, last_seq bigint, status text, deleted boolean, thread_base bigint)
+language plpgsql as $$
+#variable_conflict use_column
+begin
+  perform set_tenants(p_tenants);
+  return query select (k.n)::int, r.last_seq, r.status, r.deleted_at is not null, r.thread_base
+    from unnest(p_tenants, p_runs) with ordinality as k (tenant_id, run_id, n) join run r on r.tenant_id = k.tenant_id and r.id = k.run_id;
+end $$;
+
+-- Chunks of one run after a cursor, both classes, in order.
+create function run_read_v1(p_tenant uuid, p_run uuid, p_after bigint, p_bytes int) returns table (first_seq bigint, count int, body bytea)
+language plpgsql as $$
+#variable_conflict use_column
+begin
+  perform set_tenants(array[p_tenant]);
+  return query
+  with chunk as (
+    (select e.first_seq, e.count, e.body from run_event e where e.tenant_id = p_tenant and e.run_id = p_run
+       and e.first_seq >= coalesce((select max(b.first_seq) from run_event b where b.tenant_id = p_tenant and b.run_id = p_run and b.first_seq <= p_after + 1), 0)
+       order by e.first_seq limit 500)
+    union all
+    (select d.first_seq, d.count, d.body from run_delta d where d.tenant_id = p_tenant and d.run_id = p_run
+       and d.first_seq >= coalesce((select max(b.first_seq) from run_delta b where b.tenant_id = p_tenant and b.run_id = p_run and b.first_seq <= p_after + 1), 0)
+       order by d.first_seq limit 500)
+  ), ranked as (
+    -- A page of one class must not run ahead of the other's end: only what both pages cover is returned.
+    select c.*, sum(octet_length(c.body)) over (order by c.first_seq) - octet_length(c.body) as before from chunk c where c.first_seq + c.count - 1 > p_after
+  )
+  select k.first_seq, k.count, k.body from ranked k where k.before < p_bytes
+    and k.first_seq <= least(
+      coalesce((select case when count(*) = 500 then max(x.first_seq) end from (select e.first_seq from run_event e where e.tenant_id = p_tenant and e.run_id = p_run
+         and e.first_seq > p_after order by e.first_seq limit 500) x), 9223372036854775807),
+      coalesce((select case when count(*) = 500 then max(x.first_seq) end from (select d.first_seq from run_delta d where d.tenant_id = p_tenant and d.run_id = p_run
+         and d.first_seq > p_after order by d.first_seq limit 500) x), 9223372036854775807))
+  order by k.first_seq;
+end $$;
+
+-- ---- credentials and announcements ----
+
+create function api_key_find_v1(p_public_id text)
+returns table (tenant_id uuid, id uuid, secret_hash bytea, previous_hash bytea, previous_expires_at timestamptz, scopes text[], expires_at timestamptz, revoked_at timestamptz)
+language sql stable security definer set search_path = public, pg_temp as $$
+  select k.tenant_id, k.id, k.secret_hash, k.previous_hash, k.previous_expires_at, k.scopes, k.expires_at, k.revoked_at from api_key k where k.public_id = p_public_id
+$$;
+
+create function runner_token_find_v1(p_public_id text)
+returns table (tenant_id uuid, id uuid, kind text, secret_hash bytea, previous_hash bytea, previous_expires_at timestamptz, expires_at timestamptz, revoked_at timestamptz)
+language sql stable security definer set search_path = public, pg_temp as $$
+  select k.tenant_id, k.id, k.kind, k.secret_hash, k.previous_hash, k.previous_expires_at, k.expires_at, k.revoked_at from runner_token k where k.public_id = p_public_id
+$$;
+
+-- Makes or renews the system agents of an announcement: in the pool's tenant, or in every tenant when the pool is the operator's. p_ids holds the
+-- agent ids, which are a function of the graph id. A changed offer makes a new version. Names never shadow: where a graph id already belongs to
+-- another pool or kind the offer is skipped and reported.
+create function agent_announce_v1(p_pool uuid, p_kind text, p_offers json)
+returns table (graph_id text, tenant_id uuid, outcome text)
+language plpgsql security definer set search_path = public, pg_temp as $$
+#variable_conflict use_column
+begin
+  -- One announcer at a time: versions are counted.
+  perform pg_advisory_xact_lock(hashtextextended('agent_announce:' || p_pool::text || ':' || p_kind, 0));
+  return query
+  with offer as (
+    select * from json_to_recordset(p_offers) as o (id uuid, graph_id text, name text, description text, digest text, input_schema json, output_schema json,
+      state_schema json, config_schema json, context_schema json, recovery text, max_attempts int, queue_timeout_ms bigint, run_timeout_ms bigint)
+  ), home as (
+    select t.id as tenant_id from tenant t
+    where case when p_pool = '00000000-0000-7000-8000-000000000000' then t.id <> p_pool else t.id = p_pool end
+  ), target as (
+    select h.tenant_id, o.*, a.id as agent_id, a.pool_id, a.kind, a.version, v.offer_digest
+    from home h cross join offer o
+    left join agent a on a.tenant_id = h.tenant_id and a.graph_id = o.graph_id and a.created_by = 'system'
+    left join agent_version v on v.tenant_id = a.tenant_id and v.agent_id = a.id and v.version = a.version
+  ), judged as (
+    select t.*, case when t.agent_id is null then 'created' when t.pool_id <> p_pool or t.kind <> p_kind then 'taken'
+      when t.offer_digest is distinct from decode(t.digest, 'hex') then 'changed' else 'same' end as outcome
+    from target t
+  ), created as (
+    insert into agent (tenant_id, id, graph_id, pool_id, kind, created_by, name, description, metadata)
+    select j.tenant_id, j.id, j.graph_id, p_pool, p_kind, 'system', coalesce(nullif(j.name, ''), j.graph_id), nullif(j.description, ''), '{"created_by":"system"}'
+    from judged j where j.outcome = 'created'
+    returning agent.tenant_id
+  ), changed as (
+    update agent a set version = j.version + 1, name = coalesce(nullif(j.name, ''), j.graph_id), description = nullif(j.description, ''), updated_at = clock_timestamp()
+    from judged j where j.outcome = 'changed' and a.tenant_id = j.tenant_id and a.id = j.agent_id
+  ), versioned as (
+    insert into agent_version (tenant_id, agent_id, version, offer_digest, input_schema, output_schema, state_schema, config_schema, context_schema, recovery,
+      max_attempts, queue_timeout_ms, run_timeout_ms)
+    select j.tenant_id, coalesce(j.agent_id, j.id), coalesce(j.version, 0) + 1, decode(j.digest, 'hex'), j.input_schema, j.output_schema, j.state_schema,
+      j.config_schema, j.context_schema, j.recovery, j.max_attempts, j.queue_timeout_ms, j.run_timeout_ms
+    from judged j where j.outcome in ('created', 'changed')
+  )
+  select j.graph_id, j.tenant_id, j.outcome from judged j;
+end $$;
+
+do $$
+declare f regprocedure;
+begin
+  for f in select p.oid::regprocedure from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+    where n.nspname = 'public' and p.prokind = 'f' and (p.proname ~ '^(run|agent|api_key|runner_token)_' or p.proname in ('set_tenants', 'current_tenants')) loop
+    execute format('revoke all on function %s from public', f);
+    execute format('grant execute on function %s to fairlead_app, fairlead_sweeper', f);
+  end loop;
+  for f in select p.oid::regprocedure from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname = 'public' and p.prosecdef loop
+    execute format('alter function %s owner to fairlead_sweeper', f);
+  end loop;
+end $$;
