@@ -302,7 +302,10 @@ export interface Assignment {
   streamSubgraphs: boolean;
   interruptBefore: string[];
   interruptAfter: string[];
-  /** The checkpoints to continue from, oldest first: the newest of the thread in each namespace, or the ancestors asked for by the run. */
+  /**
+   * The checkpoints to continue from, oldest first: the newest of the thread in each namespace, or the ancestors asked for by the run. When the
+   * run asked for one that is not the newest of its namespace, the newest comes too, so that the runner sees that it forks.
+   */
   checkpoints: Checkpoint[];
   blobs: Blob[];
   /** The thread's portable state (JSON), for agents of another lineage; empty when there is none. */
@@ -341,10 +344,13 @@ export interface EventBatch {
   segments: Segment[];
   /**
    * Stored together with the events of this batch. A batch holds at least one event; a checkpoint or pending write travels with an event of its
-   * own (family CHECKPOINT, bodies optional).
+   * own (family CHECKPOINTS, bodies optional).
+   * A checkpoint is sent again under the same (namespace, id) when its view changed, for example by an interrupt: the later one wins.
    */
   checkpoints: Checkpoint[];
+  /** The one with the same (namespace, checkpoint_id, task_id, index) replaces an earlier one when its index is negative; otherwise the first stays. */
   writes: PendingWrite[];
+  /** The parts of a blob may arrive in several batches of the run, in order, the last one not later than the checkpoint that names it. */
   blobs: Blob[];
   steps: Step[];
 }
@@ -482,7 +488,7 @@ export interface Report {
   outcome: Outcome;
   /** How many events were sent under this generation, the tail included. */
   events: number;
-  /** The last events, if they were not sent on the stream. It must continue what is stored. */
+  /** The last events, if they were not sent on the stream or not acknowledged there. It must continue what is stored. */
   tail?:
     | EventBatch
     | undefined;
