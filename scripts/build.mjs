@@ -1,7 +1,7 @@
 import { requireNode } from "./node-floor.mjs";
 
 requireNode();
-buildWithTypes();
+void buildWithTypes();
 
 // What ships is built here: unlike a start, it refuses sources whose types are wrong, and it builds even what looks current.
 async function buildWithTypes() {

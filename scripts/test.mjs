@@ -1,7 +1,7 @@
 import { requireNode } from "./node-floor.mjs";
 
 requireNode();
-test();
+void test();
 
 // The other files are imported only now, because an older Node could not even read them.
 async function test() {
