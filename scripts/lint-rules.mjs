@@ -10,6 +10,11 @@ function isMember(node, object, property) {
   return node.computed ? node.property.value === property : node.property.name === property;
 }
 
+/** @param {any} node */
+const isText = (node) =>
+  (node.type === "Literal" && typeof node.value === "string") ||
+  (node.type === "TemplateLiteral" && node.expressions.length === 0);
+
 /** A rule that reports every node for which `matches` holds. @param {string[]} kinds @param {(node: any) => boolean} matches @param {string} message */
 function ban(kinds, matches, message) {
   return {
@@ -63,6 +68,11 @@ export default {
       ["TSEnumDeclaration"],
       () => true,
       "Use a table `as const` and a type derived from it: an enum does not survive the removal of types.",
+    ),
+    "visible-imports": ban(
+      ["TSImportType", "ImportExpression"],
+      (node) => node.type === "TSImportType" || !isText(node.source),
+      "Write an import with a fixed name at the top of the file: the rules on who may import whom cannot see this one.",
     ),
     sleeps: ban(
       ["NewExpression", "ImportDeclaration"],
