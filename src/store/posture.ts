@@ -28,7 +28,7 @@ export async function checkPosture(url: string): Promise<string[]> {
 const FIND_POWERS = `
   with mine as (select oid, rolname, rolsuper, rolbypassrls, rolcreaterole from pg_roles where pg_has_role(session_user, oid, 'member')),
   powers as (
-    select rolname, 1 as rank, 'is a superuser' as power, 'Run: alter role ' || quote_ident(rolname) || ' nosuperuser' as cure
+    select rolname, 1 as rank, 'is a superuser' as power, 'Run: alter role ' || quote_ident(rolname) || ' nosuperuser.' as cure
       from mine where rolsuper
     union all
     select rolname, 2, 'has BYPASSRLS', 'Run: alter role ' || quote_ident(rolname) || ' nobypassrls.' from mine where rolbypassrls

@@ -89,12 +89,25 @@ export interface RolesRequest {
 export async function ensureRoles(admin: pg.Client, request: RolesRequest): Promise<void> {
   const logins = loginsOf(request);
   for (const group of Object.values(GROUPS)) await ensureGroup(admin, group);
+  await joinSweeper(admin);
   await grantDatabase(admin);
   for (const login of logins) await ensureLogin(admin, login, request.adminUrl);
 }
 
-/** The rights on the database itself and on its schema, which a clone of a template does not inherit. */
-export async function grantDatabase(admin: pg.Client): Promise<void> {
+/**
+ * Migrations hand functions over to the sweeper group, which only a member (or a superuser) can do. Since version 16, having made a role
+ * means that one may join it, not that one has.
+ */
+async function joinSweeper(admin: pg.Client): Promise<void> {
+  await despiteRaces(async () => {
+    const { rows } = await admin.query<{ member: boolean }>("select pg_has_role($1, 'usage') as member", [
+      GROUPS.sweeper,
+    ]);
+    if (!rows[0]?.member) await admin.query(`grant ${GROUPS.sweeper} to current_user`);
+  });
+}
+
+async function grantDatabase(admin: pg.Client): Promise<void> {
   const { rows } = await admin.query<{ name: string }>("select quote_ident(current_database()) as name");
   const groups = Object.values(GROUPS).join(", ");
   await despiteRaces(() => admin.query(`grant connect on database ${rows[0]?.name} to ${groups}`));

@@ -1,0 +1,797 @@
+-- The migrated schema, read back from the catalog. Written by a test (UPDATE_GOLDEN=1), compared by it otherwise; never edited, never run.
+-- `owner` is whoever migrated.
+
+grant connect on database to fairlead_app;
+grant connect on database to fairlead_sweeper;
+grant connect, temporary on database to fairlead_queue;
+grant connect, temporary on database to public;
+
+grant usage on schema public to fairlead_app;
+grant usage on schema public to fairlead_queue;
+grant usage on schema public to fairlead_sweeper;
+grant usage on schema public to public;
+
+create type run_claimed as (
+  ord integer,
+  tenant_id uuid,
+  run_id uuid,
+  thread_id uuid,
+  agent_id uuid,
+  graph_id text,
+  agent_config json,
+  purpose text,
+  fence integer,
+  attempt integer,
+  attempt_was_new boolean,
+  input bytea,
+  command bytea,
+  config bytea,
+  context bytea,
+  metadata json,
+  state_update bytea,
+  stream_modes text[],
+  stream_subgraphs boolean,
+  interrupt_before text[],
+  interrupt_after text[],
+  from_checkpoint_id text,
+  has_checkpoints boolean,
+  thread_values bytea,
+  deadline timestamp with time zone,
+  traceparent text,
+  base_seq bigint,
+  last_seq bigint,
+  recovery text
+);
+
+create type run_moved as (
+  verdict text,
+  run_id uuid,
+  thread_id uuid,
+  status text,
+  status_reason text,
+  fence integer,
+  attempt integer,
+  pool_id uuid,
+  kind text,
+  runner_id uuid,
+  first_seq bigint,
+  base_seq bigint,
+  last_seq bigint,
+  admitted boolean,
+  next_run uuid,
+  next_pool uuid,
+  next_kind text,
+  next_admitted boolean
+);
+
+-- table _prisma_migrations of owner
+create table _prisma_migrations (
+  id character varying(36) not null,
+  checksum character varying(64) not null,
+  finished_at timestamp with time zone,
+  migration_name character varying(255) not null,
+  logs text,
+  rolled_back_at timestamp with time zone,
+  started_at timestamp with time zone not null default now(),
+  applied_steps_count integer not null default 0,
+  constraint _prisma_migrations_pkey PRIMARY KEY (id)
+);
+grant select on _prisma_migrations to fairlead_app;
+grant select on _prisma_migrations to fairlead_sweeper;
+
+-- table agent of owner
+create table agent (
+  tenant_id uuid not null,
+  id uuid not null,
+  graph_id text not null,
+  pool_id uuid not null,
+  kind text not null,
+  created_by text not null,
+  name text not null,
+  description text,
+  version integer not null default 1,
+  config json not null default '{}'::json,
+  context json not null default '{}'::json,
+  metadata json not null default '{}'::json,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  updated_at timestamp with time zone not null default clock_timestamp(),
+  constraint agent_pkey PRIMARY KEY (tenant_id, id),
+  constraint agent_created_by_check CHECK ((created_by = ANY (ARRAY['system'::text, 'user'::text]))),
+  constraint agent_pool_id_fkey FOREIGN KEY (pool_id) REFERENCES tenant(id),
+  constraint agent_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id)
+);
+CREATE UNIQUE INDEX agent_system_graph ON public.agent USING btree (tenant_id, graph_id) WHERE (created_by = 'system'::text);
+alter table agent enable row level security;
+alter table agent force row level security;
+create policy by_tenant on agent for all to fairlead_app
+  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+create policy sweep on agent for all to fairlead_sweeper
+  using (true)
+  with check (true);
+grant insert, select, update on agent to fairlead_app;
+grant insert, select, update on agent to fairlead_sweeper;
+
+-- table agent_version of owner
+create table agent_version (
+  tenant_id uuid not null,
+  agent_id uuid not null,
+  version integer not null,
+  offer_digest bytea not null,
+  input_schema json,
+  output_schema json,
+  state_schema json,
+  config_schema json,
+  context_schema json,
+  recovery text not null,
+  max_attempts integer not null,
+  queue_timeout_ms bigint not null,
+  run_timeout_ms bigint,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  constraint agent_version_pkey PRIMARY KEY (tenant_id, agent_id, version),
+  constraint agent_version_max_attempts_check CHECK (((max_attempts >= 1) AND (max_attempts <= 100))),
+  constraint agent_version_recovery_check CHECK ((recovery = ANY (ARRAY['restart'::text, 'checkpoint'::text, 'fail'::text]))),
+  constraint agent_version_tenant_id_agent_id_fkey FOREIGN KEY (tenant_id, agent_id) REFERENCES agent(tenant_id, id)
+);
+alter table agent_version enable row level security;
+alter table agent_version force row level security;
+create policy by_tenant on agent_version for all to fairlead_app
+  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+create policy sweep on agent_version for all to fairlead_sweeper
+  using (true)
+  with check (true);
+grant insert, select on agent_version to fairlead_app;
+grant insert, select on agent_version to fairlead_sweeper;
+
+-- table api_key of owner
+create table api_key (
+  tenant_id uuid not null,
+  id uuid not null,
+  public_id text not null,
+  name text not null,
+  secret_hash bytea not null,
+  previous_hash bytea,
+  previous_expires_at timestamp with time zone,
+  last4 text not null,
+  scopes text[] not null,
+  created_by text not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  rotated_at timestamp with time zone,
+  expires_at timestamp with time zone,
+  revoked_at timestamp with time zone,
+  last_used_at timestamp with time zone,
+  constraint api_key_pkey PRIMARY KEY (tenant_id, id),
+  constraint api_key_public_id_key UNIQUE (public_id),
+  constraint api_key_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id)
+);
+alter table api_key enable row level security;
+alter table api_key force row level security;
+create policy by_tenant on api_key for all to fairlead_app
+  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+create policy sweep on api_key for all to fairlead_sweeper
+  using (true)
+  with check (true);
+grant insert, select, update on api_key to fairlead_app;
+grant select on api_key to fairlead_sweeper;
+grant update (last_used_at) on api_key to fairlead_sweeper;
+
+-- table audit_event of owner
+create table audit_event (
+  tenant_id uuid not null,
+  id uuid not null,
+  at timestamp with time zone not null default clock_timestamp(),
+  actor_kind text not null,
+  actor_id text,
+  action text not null,
+  target_kind text not null,
+  target_id text not null,
+  detail json not null default '{}'::json,
+  constraint audit_event_pkey PRIMARY KEY (tenant_id, id),
+  constraint audit_event_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id)
+);
+CREATE INDEX audit_event_by_time ON public.audit_event USING btree (tenant_id, at DESC, id DESC);
+alter table audit_event enable row level security;
+alter table audit_event force row level security;
+create policy by_tenant on audit_event for all to fairlead_app
+  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+grant insert, select on audit_event to fairlead_app;
+
+-- table checkpoint of owner
+create table checkpoint (
+  tenant_id uuid not null,
+  thread_id uuid not null,
+  namespace text not null,
+  id text not null,
+  seq bigint not null generated always as identity,
+  run_id uuid,
+  parent_id text,
+  lineage text not null,
+  schema_version integer not null,
+  step integer not null,
+  head bytea not null,
+  metadata bytea not null,
+  channels json not null,
+  view bytea,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  constraint checkpoint_pkey PRIMARY KEY (tenant_id, thread_id, namespace, id),
+  constraint checkpoint_tenant_id_run_id_fkey FOREIGN KEY (tenant_id, run_id) REFERENCES run(tenant_id, id),
+  constraint checkpoint_tenant_id_thread_id_fkey FOREIGN KEY (tenant_id, thread_id) REFERENCES thread(tenant_id, id)
+);
+CREATE INDEX checkpoint_by_run ON public.checkpoint USING btree (tenant_id, run_id);
+CREATE INDEX checkpoint_newest ON public.checkpoint USING btree (tenant_id, thread_id, namespace, seq DESC);
+alter table checkpoint enable row level security;
+alter table checkpoint force row level security;
+create policy by_tenant on checkpoint for all to fairlead_app
+  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+grant delete, insert, select, update on checkpoint to fairlead_app;
+
+-- table checkpoint_blob of owner
+create table checkpoint_blob (
+  tenant_id uuid not null,
+  digest bytea not null,
+  part integer not null,
+  parts integer not null,
+  data bytea not null storage external,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  constraint checkpoint_blob_pkey PRIMARY KEY (tenant_id, digest, part),
+  constraint checkpoint_blob_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id)
+);
+alter table checkpoint_blob enable row level security;
+alter table checkpoint_blob force row level security;
+create policy by_tenant on checkpoint_blob for all to fairlead_app
+  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+grant insert, select on checkpoint_blob to fairlead_app;
+
+-- table checkpoint_write of owner
+create table checkpoint_write (
+  tenant_id uuid not null,
+  thread_id uuid not null,
+  namespace text not null,
+  checkpoint_id text not null,
+  task_id text not null,
+  idx integer not null,
+  run_id uuid,
+  channel text not null,
+  type text not null,
+  data bytea not null,
+  constraint checkpoint_write_pkey PRIMARY KEY (tenant_id, thread_id, namespace, checkpoint_id, task_id, idx),
+  constraint checkpoint_write_tenant_id_thread_id_fkey FOREIGN KEY (tenant_id, thread_id) REFERENCES thread(tenant_id, id)
+);
+CREATE INDEX checkpoint_write_by_run ON public.checkpoint_write USING btree (tenant_id, run_id);
+alter table checkpoint_write enable row level security;
+alter table checkpoint_write force row level security;
+create policy by_tenant on checkpoint_write for all to fairlead_app
+  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+grant delete, insert, select, update on checkpoint_write to fairlead_app;
+
+-- table idempotency_key of owner
+create table idempotency_key (
+  tenant_id uuid not null,
+  credential_id uuid not null,
+  key text not null,
+  request_hash bytea not null,
+  run_id uuid not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  constraint idempotency_key_pkey PRIMARY KEY (tenant_id, credential_id, key),
+  constraint idempotency_key_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id),
+  constraint idempotency_key_tenant_id_run_id_fkey FOREIGN KEY (tenant_id, run_id) REFERENCES run(tenant_id, id)
+);
+alter table idempotency_key enable row level security;
+alter table idempotency_key force row level security;
+create policy by_tenant on idempotency_key for all to fairlead_app
+  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+create policy sweep on idempotency_key for all to fairlead_sweeper
+  using (true)
+  with check (true);
+grant insert, select on idempotency_key to fairlead_app;
+
+-- table interrupt of owner
+create table interrupt (
+  tenant_id uuid not null,
+  thread_id uuid not null,
+  id text not null,
+  run_id uuid not null,
+  status text not null,
+  namespace text[] not null default '{}'::text[],
+  task_id text,
+  value bytea not null,
+  answered_by_run_id uuid,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  constraint interrupt_pkey PRIMARY KEY (tenant_id, thread_id, id, run_id),
+  constraint interrupt_status_check CHECK ((status = ANY (ARRAY['open'::text, 'answered'::text, 'superseded'::text]))),
+  constraint interrupt_tenant_id_run_id_fkey FOREIGN KEY (tenant_id, run_id) REFERENCES run(tenant_id, id),
+  constraint interrupt_tenant_id_thread_id_fkey FOREIGN KEY (tenant_id, thread_id) REFERENCES thread(tenant_id, id)
+);
+CREATE INDEX interrupt_open ON public.interrupt USING btree (tenant_id, thread_id) WHERE (status = 'open'::text);
+alter table interrupt enable row level security;
+alter table interrupt force row level security;
+create policy by_tenant on interrupt for all to fairlead_app
+  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+grant insert, select, update on interrupt to fairlead_app;
+
+-- table run of owner
+create table run (
+  tenant_id uuid not null,
+  id uuid not null,
+  thread_id uuid not null,
+  agent_id uuid not null,
+  agent_version integer,
+  pool_id uuid not null,
+  kind text not null,
+  purpose text not null default 'run'::text,
+  status text not null,
+  status_reason text,
+  error json,
+  fence integer not null default 0,
+  attempt integer not null default 1,
+  handbacks integer not null default 0,
+  max_attempts integer not null,
+  recovery text not null,
+  runner_id uuid,
+  confirmed boolean not null default false,
+  lease_until timestamp with time zone,
+  ended_fence integer,
+  cancel_requested_at timestamp with time zone,
+  cancel_action text,
+  thread_head boolean not null,
+  thread_base bigint,
+  last_seq bigint not null default 1,
+  source_seq bigint not null default 0,
+  admitted_at timestamp with time zone,
+  hinted_at timestamp with time zone,
+  hint_count integer not null default 0,
+  dispatch_no integer not null default 0,
+  due_at timestamp with time zone,
+  queue_deadline timestamp with time zone not null,
+  run_timeout_ms bigint,
+  deadline timestamp with time zone,
+  input bytea,
+  command bytea,
+  config bytea,
+  context bytea,
+  metadata json not null default '{}'::json,
+  state_update bytea,
+  stream_modes text[] not null default '{values}'::text[],
+  stream_subgraphs boolean not null default false,
+  stream_resumable boolean not null default false,
+  interrupt_before text[] not null default '{}'::text[],
+  interrupt_after text[] not null default '{}'::text[],
+  multitask_strategy text not null default 'enqueue'::text,
+  on_disconnect text not null default 'continue'::text,
+  delete_thread boolean not null default false,
+  from_checkpoint_id text,
+  "values" bytea,
+  next text[] not null default '{}'::text[],
+  base_values_run_id uuid,
+  base_seen boolean not null default false,
+  credential_id uuid,
+  request_hash bytea,
+  traceparent text,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  started_at timestamp with time zone,
+  updated_at timestamp with time zone not null default clock_timestamp(),
+  ended_at timestamp with time zone,
+  deleted_at timestamp with time zone,
+  constraint run_pkey PRIMARY KEY (tenant_id, id),
+  constraint run_cancel_action_check CHECK ((cancel_action = ANY (ARRAY['interrupt'::text, 'rollback'::text]))),
+  constraint run_multitask_strategy_check CHECK ((multitask_strategy = ANY (ARRAY['enqueue'::text, 'reject'::text]))),
+  constraint run_on_disconnect_check CHECK ((on_disconnect = ANY (ARRAY['continue'::text, 'cancel'::text]))),
+  constraint run_purpose_check CHECK ((purpose = ANY (ARRAY['run'::text, 'update_state'::text]))),
+  constraint run_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'running'::text, 'success'::text, 'waiting'::text, 'error'::text, 'timeout'::text, 'cancelled'::text]))),
+  constraint run_tenant_id_agent_id_fkey FOREIGN KEY (tenant_id, agent_id) REFERENCES agent(tenant_id, id),
+  constraint run_tenant_id_thread_id_fkey FOREIGN KEY (tenant_id, thread_id) REFERENCES thread(tenant_id, id)
+) with (fillfactor=70);
+CREATE INDEX run_admitted ON public.run USING btree (pool_id, kind, admitted_at) WHERE ((status = 'pending'::text) AND (admitted_at IS NOT NULL));
+CREATE INDEX run_admitted_by_tenant ON public.run USING btree (tenant_id) WHERE ((status = 'pending'::text) AND (admitted_at IS NOT NULL));
+CREATE INDEX run_by_created ON public.run USING btree (tenant_id, created_at DESC, id DESC);
+CREATE INDEX run_by_thread ON public.run USING btree (tenant_id, thread_id, created_at DESC, id DESC);
+CREATE UNIQUE INDEX run_head ON public.run USING btree (tenant_id, thread_id) WHERE thread_head;
+CREATE INDEX run_live ON public.run USING btree (tenant_id, id) WHERE (status = 'running'::text);
+CREATE INDEX run_waiting ON public.run USING btree (pool_id, kind, tenant_id, created_at) WHERE ((status = 'pending'::text) AND thread_head AND (admitted_at IS NULL));
+alter table run enable row level security;
+alter table run force row level security;
+create policy by_tenant on run for all to fairlead_app
+  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+create policy sweep on run for all to fairlead_sweeper
+  using (true)
+  with check (true);
+grant insert, select, update on run to fairlead_app;
+grant select on run to fairlead_sweeper;
+grant update (admitted_at, hinted_at, hint_count, dispatch_no) on run to fairlead_sweeper;
+
+-- table run_delta of owner
+create table run_delta (
+  tenant_id uuid not null,
+  run_id uuid not null,
+  first_seq bigint not null,
+  count integer not null,
+  body bytea not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  constraint run_delta_pkey PRIMARY KEY (tenant_id, run_id, first_seq, created_at),
+  constraint run_delta_count_check CHECK ((count > 0))
+) partition by RANGE (created_at);
+alter table run_delta enable row level security;
+alter table run_delta force row level security;
+create policy by_tenant on run_delta for all to fairlead_app
+  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+grant insert, select on run_delta to fairlead_app;
+
+-- table run_delta_rest of owner
+create table run_delta_rest partition of run_delta DEFAULT (
+  tenant_id uuid not null,
+  run_id uuid not null,
+  first_seq bigint not null,
+  count integer not null,
+  body bytea not null,
+  created_at timestamp with time zone not null default clock_timestamp()
+);
+alter table run_delta_rest enable row level security;
+alter table run_delta_rest force row level security;
+create policy by_tenant on run_delta_rest for all to fairlead_app
+  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+
+-- table run_event of owner
+create table run_event (
+  tenant_id uuid not null,
+  run_id uuid not null,
+  first_seq bigint not null,
+  count integer not null,
+  body bytea not null storage external,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  constraint run_event_pkey PRIMARY KEY (tenant_id, run_id, first_seq),
+  constraint run_event_count_check CHECK ((count > 0)),
+  constraint run_event_tenant_id_run_id_fkey FOREIGN KEY (tenant_id, run_id) REFERENCES run(tenant_id, id)
+);
+alter table run_event enable row level security;
+alter table run_event force row level security;
+create policy by_tenant on run_event for all to fairlead_app
+  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+grant insert, select on run_event to fairlead_app;
+
+-- table runner of owner
+create table runner (
+  tenant_id uuid not null,
+  id uuid not null,
+  token_id uuid not null,
+  kind text not null,
+  version text not null,
+  capacity integer not null,
+  announcement_digest text not null,
+  graph_ids text[] not null,
+  status text not null,
+  connected_at timestamp with time zone not null default clock_timestamp(),
+  last_seen_at timestamp with time zone not null default clock_timestamp(),
+  gone_at timestamp with time zone,
+  constraint runner_pkey PRIMARY KEY (tenant_id, id),
+  constraint runner_status_check CHECK ((status = ANY (ARRAY['ready'::text, 'draining'::text, 'gone'::text]))),
+  constraint runner_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id),
+  constraint runner_tenant_id_token_id_fkey FOREIGN KEY (tenant_id, token_id) REFERENCES runner_token(tenant_id, id)
+);
+CREATE INDEX runner_by_kind ON public.runner USING btree (tenant_id, kind, last_seen_at DESC);
+alter table runner enable row level security;
+alter table runner force row level security;
+create policy by_tenant on runner for all to fairlead_app
+  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+create policy sweep on runner for all to fairlead_sweeper
+  using (true)
+  with check (true);
+grant insert, select, update on runner to fairlead_app;
+grant select on runner to fairlead_sweeper;
+grant update (status, last_seen_at, gone_at) on runner to fairlead_sweeper;
+
+-- table runner_token of owner
+create table runner_token (
+  tenant_id uuid not null,
+  id uuid not null,
+  public_id text not null,
+  name text not null,
+  kind text not null,
+  secret_hash bytea not null,
+  previous_hash bytea,
+  previous_expires_at timestamp with time zone,
+  last4 text not null,
+  created_by text not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  rotated_at timestamp with time zone,
+  expires_at timestamp with time zone,
+  revoked_at timestamp with time zone,
+  last_used_at timestamp with time zone,
+  constraint runner_token_pkey PRIMARY KEY (tenant_id, id),
+  constraint runner_token_public_id_key UNIQUE (public_id),
+  constraint runner_token_kind_check CHECK ((kind ~ '^[A-Za-z0-9_.-]{1,64}$'::text)),
+  constraint runner_token_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id)
+);
+alter table runner_token enable row level security;
+alter table runner_token force row level security;
+create policy by_tenant on runner_token for all to fairlead_app
+  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+create policy sweep on runner_token for all to fairlead_sweeper
+  using (true)
+  with check (true);
+grant insert, select, update on runner_token to fairlead_app;
+grant select on runner_token to fairlead_sweeper;
+grant update (last_used_at) on runner_token to fairlead_sweeper;
+
+-- table step of owner
+create table step (
+  tenant_id uuid not null,
+  run_id uuid not null,
+  id text not null,
+  parent_id text,
+  attempt integer not null,
+  kind text not null,
+  name text not null,
+  status text not null,
+  namespace text[] not null default '{}'::text[],
+  started_at timestamp with time zone not null,
+  ended_at timestamp with time zone,
+  usage json,
+  error text,
+  constraint step_pkey PRIMARY KEY (tenant_id, run_id, id),
+  constraint step_kind_check CHECK ((kind = ANY (ARRAY['model'::text, 'tool'::text, 'agent'::text, 'node'::text, 'guardrail'::text, 'handoff'::text, 'function'::text]))),
+  constraint step_status_check CHECK ((status = ANY (ARRAY['running'::text, 'success'::text, 'error'::text, 'interrupted'::text]))),
+  constraint step_tenant_id_run_id_fkey FOREIGN KEY (tenant_id, run_id) REFERENCES run(tenant_id, id)
+);
+alter table step enable row level security;
+alter table step force row level security;
+create policy by_tenant on step for all to fairlead_app
+  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+grant insert, select, update on step to fairlead_app;
+
+-- table tenant of owner
+create table tenant (
+  id uuid not null,
+  slug text not null,
+  name text not null,
+  weight integer not null default 1,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  updated_at timestamp with time zone not null default clock_timestamp(),
+  constraint tenant_pkey PRIMARY KEY (id),
+  constraint tenant_slug_key UNIQUE (slug),
+  constraint tenant_slug_check CHECK ((slug ~ '^[a-z0-9][a-z0-9-]{0,62}$'::text)),
+  constraint tenant_weight_check CHECK (((weight >= 1) AND (weight <= 100)))
+);
+alter table tenant enable row level security;
+alter table tenant force row level security;
+create policy by_tenant on tenant for all to fairlead_app
+  using ((id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+create policy sweep on tenant for all to fairlead_sweeper
+  using (true)
+  with check (true);
+grant insert, select, update on tenant to fairlead_app;
+grant select on tenant to fairlead_sweeper;
+
+-- table thread of owner
+create table thread (
+  tenant_id uuid not null,
+  id uuid not null,
+  status text not null default 'idle'::text,
+  metadata json not null default '{}'::json,
+  graph_id text,
+  agent_id uuid,
+  "values" bytea,
+  values_run_id uuid,
+  interrupts bytea,
+  last_seq bigint not null default 0,
+  temporary boolean not null default false,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  updated_at timestamp with time zone not null default clock_timestamp(),
+  state_updated_at timestamp with time zone not null default clock_timestamp(),
+  deleted_at timestamp with time zone,
+  constraint thread_pkey PRIMARY KEY (tenant_id, id),
+  constraint thread_status_check CHECK ((status = ANY (ARRAY['idle'::text, 'busy'::text, 'interrupted'::text, 'error'::text]))),
+  constraint thread_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id)
+) with (fillfactor=80);
+CREATE INDEX thread_by_created ON public.thread USING btree (tenant_id, created_at DESC, id DESC) WHERE ((deleted_at IS NULL) AND (NOT temporary));
+alter table thread enable row level security;
+alter table thread force row level security;
+create policy by_tenant on thread for all to fairlead_app
+  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+grant insert, select, update on thread to fairlead_app;
+
+-- function agent_adopt_v1 of fairlead_sweeper
+create function agent_adopt_v1(p_tenant uuid)
+  returns integer
+  language plpgsql volatile security definer
+  set search_path=public, pg_temp
+  -- body of 1116 characters, md5 2f4a70276c919ec4d36641b89c8fbdf4;
+grant execute on function agent_adopt_v1(p_tenant uuid) to fairlead_app;
+
+-- function agent_announce_v1 of fairlead_sweeper
+create function agent_announce_v1(p_pool uuid, p_kind text, p_offers json)
+  returns TABLE(graph_id text, tenant_id uuid, outcome text)
+  language plpgsql volatile security definer
+  set search_path=public, pg_temp
+  -- body of 2577 characters, md5 b84843de0df4381e46bd59ccb1945ab1;
+grant execute on function agent_announce_v1(p_pool uuid, p_kind text, p_offers json) to fairlead_app;
+
+-- function api_key_find_v1 of fairlead_sweeper
+create function api_key_find_v1(p_public_id text)
+  returns TABLE(tenant_id uuid, id uuid, secret_hash bytea, previous_hash bytea, previous_expires_at timestamp with time zone, scopes text[], expires_at timestamp with time zone, revoked_at timestamp with time zone)
+  language sql stable security definer
+  set search_path=public, pg_temp
+  -- body of 168 characters, md5 5854a39d8a2047099096d64cd9faf7c8;
+grant execute on function api_key_find_v1(p_public_id text) to fairlead_app;
+
+-- function current_tenants of owner
+create function current_tenants()
+  returns uuid[]
+  language sql stable parallel safe
+  -- body of 65 characters, md5 f1d7ec638bb89c833cbaaf2c76f1df8d;
+grant execute on function current_tenants() to fairlead_app;
+grant execute on function current_tenants() to fairlead_sweeper;
+
+-- function run_append_v1 of owner
+create function run_append_v1(p_items json, p_seg_item integer[], p_seg_count integer[], p_seg_delta boolean[], p_seg_body bytea[], p_lease_ms integer, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json)
+  returns TABLE(ord integer, verdict text, stored bigint, first_seq bigint, base_seq bigint, cancel text)
+  language plpgsql volatile
+  -- body of 3033 characters, md5 5214e566942433cc223349a650833816;
+grant execute on function run_append_v1(p_items json, p_seg_item integer[], p_seg_count integer[], p_seg_delta boolean[], p_seg_body bytea[], p_lease_ms integer, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_app;
+grant execute on function run_append_v1(p_items json, p_seg_item integer[], p_seg_count integer[], p_seg_delta boolean[], p_seg_body bytea[], p_lease_ms integer, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_sweeper;
+
+-- function run_cancel_v1 of owner
+create function run_cancel_v1(p_tenant uuid, p_run uuid, p_action text, p_force_fence integer, p_end bytea, p_end_count integer)
+  returns run_moved
+  language plpgsql volatile
+  -- body of 1617 characters, md5 357d12fd8804454378c95769aa41c615;
+grant execute on function run_cancel_v1(p_tenant uuid, p_run uuid, p_action text, p_force_fence integer, p_end bytea, p_end_count integer) to fairlead_app;
+grant execute on function run_cancel_v1(p_tenant uuid, p_run uuid, p_action text, p_force_fence integer, p_end bytea, p_end_count integer) to fairlead_sweeper;
+
+-- function run_candidates_v1 of fairlead_sweeper
+create function run_candidates_v1(p_pool uuid, p_kind text, p_limit integer, p_window integer)
+  returns TABLE(tenant_id uuid, run_id uuid)
+  language plpgsql volatile security definer
+  set search_path=public, pg_temp
+  -- body of 2063 characters, md5 ae19c9299419c6a84a1f9835e2c00696;
+grant execute on function run_candidates_v1(p_pool uuid, p_kind text, p_limit integer, p_window integer) to fairlead_app;
+
+-- function run_claim_next_v1 of owner
+create function run_claim_next_v1(p_pool uuid, p_kind text, p_runner uuid, p_limit integer, p_window integer, p_offer_ms integer)
+  returns SETOF run_claimed
+  language plpgsql volatile
+  -- body of 388 characters, md5 2254d2e9e5ecb2503022c12991503253;
+grant execute on function run_claim_next_v1(p_pool uuid, p_kind text, p_runner uuid, p_limit integer, p_window integer, p_offer_ms integer) to fairlead_app;
+grant execute on function run_claim_next_v1(p_pool uuid, p_kind text, p_runner uuid, p_limit integer, p_window integer, p_offer_ms integer) to fairlead_sweeper;
+
+-- function run_claim_v1 of owner
+create function run_claim_v1(p_items json, p_offer_ms integer)
+  returns SETOF run_claimed
+  language plpgsql volatile
+  -- body of 2380 characters, md5 848efb2a92129da3e3da10b22c3df3e9;
+grant execute on function run_claim_v1(p_items json, p_offer_ms integer) to fairlead_app;
+grant execute on function run_claim_v1(p_items json, p_offer_ms integer) to fairlead_sweeper;
+
+-- function run_create_v1 of owner
+create function run_create_v1(p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer)
+  returns TABLE(ord integer, verdict text, run_id uuid, is_head boolean, is_admitted boolean, base_seq bigint, created timestamp with time zone, open_interrupts text[], blocking_run uuid)
+  language plpgsql volatile
+  -- body of 7399 characters, md5 5c2c81e4773a0d2d5bc5db34c3a85696;
+grant execute on function run_create_v1(p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer) to fairlead_app;
+grant execute on function run_create_v1(p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer) to fairlead_sweeper;
+
+-- function run_cut_leases_v1 of owner
+create function run_cut_leases_v1(p_items json, p_ms integer)
+  returns integer
+  language plpgsql volatile
+  -- body of 829 characters, md5 61bc10815b6c1e4a9a486ffd0a734423;
+grant execute on function run_cut_leases_v1(p_items json, p_ms integer) to fairlead_app;
+grant execute on function run_cut_leases_v1(p_items json, p_ms integer) to fairlead_sweeper;
+
+-- function run_end of owner
+create function run_end(p_tenant uuid, p_run uuid, p_status text, p_reason text, p_error json, p_end bytea, p_end_count integer)
+  returns run_moved
+  language plpgsql volatile
+  -- body of 2419 characters, md5 127478c1299a61edbe1f1bd8dadef1cc;
+grant execute on function run_end(p_tenant uuid, p_run uuid, p_status text, p_reason text, p_error json, p_end bytea, p_end_count integer) to fairlead_app;
+grant execute on function run_end(p_tenant uuid, p_run uuid, p_status text, p_reason text, p_error json, p_end bytea, p_end_count integer) to fairlead_sweeper;
+
+-- function run_expire_v1 of owner
+create function run_expire_v1(p_tenant uuid, p_run uuid, p_end bytea, p_end_count integer, p_status text, p_reason text, p_error json)
+  returns run_moved
+  language plpgsql volatile
+  -- body of 720 characters, md5 2e15c32cc83e00f397e24cae55dfe039;
+grant execute on function run_expire_v1(p_tenant uuid, p_run uuid, p_end bytea, p_end_count integer, p_status text, p_reason text, p_error json) to fairlead_app;
+grant execute on function run_expire_v1(p_tenant uuid, p_run uuid, p_end bytea, p_end_count integer, p_status text, p_reason text, p_error json) to fairlead_sweeper;
+
+-- function run_extras_v1 of owner
+create function run_extras_v1(p_ok integer[], p_items json, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json)
+  returns void
+  language plpgsql volatile
+  -- body of 3909 characters, md5 309fa9f86e2263d697a6dacd7ff9308d;
+grant execute on function run_extras_v1(p_ok integer[], p_items json, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_app;
+grant execute on function run_extras_v1(p_ok integer[], p_items json, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_sweeper;
+
+-- function run_finish_v1 of owner
+create function run_finish_v1(p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[], p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json)
+  returns TABLE(ord integer, verdict text, stored_status text, stored_reason text, source bigint, first_seq bigint, base_seq bigint, next_run uuid, next_pool uuid, next_kind text, next_admitted boolean)
+  language plpgsql volatile
+  -- body of 7482 characters, md5 9a735c42a5cd077c1c03968a4843347d;
+grant execute on function run_finish_v1(p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[], p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_app;
+grant execute on function run_finish_v1(p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[], p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_sweeper;
+
+-- function run_heads_v1 of owner
+create function run_heads_v1(p_tenants uuid[], p_runs uuid[])
+  returns TABLE(ord integer, last_seq bigint, status text, deleted boolean, thread_base bigint)
+  language plpgsql volatile
+  -- body of 311 characters, md5 0d69c0ab9c562c620877995b16d7b90d;
+grant execute on function run_heads_v1(p_tenants uuid[], p_runs uuid[]) to fairlead_app;
+grant execute on function run_heads_v1(p_tenants uuid[], p_runs uuid[]) to fairlead_sweeper;
+
+-- function run_queues_v1 of fairlead_sweeper
+create function run_queues_v1(p_pools uuid[], p_kinds text[])
+  returns TABLE(pool_id uuid, kind text)
+  language sql volatile security definer
+  set search_path=public, pg_temp
+  -- body of 434 characters, md5 de6b975e6477778726d9690fd6786add;
+grant execute on function run_queues_v1(p_pools uuid[], p_kinds text[]) to fairlead_app;
+
+-- function run_read_v1 of owner
+create function run_read_v1(p_tenant uuid, p_run uuid, p_after bigint, p_bytes integer)
+  returns TABLE(first_seq bigint, count integer, body bytea)
+  language plpgsql volatile
+  -- body of 1682 characters, md5 945d131960e1bfcf049e7f6b88be3fff;
+grant execute on function run_read_v1(p_tenant uuid, p_run uuid, p_after bigint, p_bytes integer) to fairlead_app;
+grant execute on function run_read_v1(p_tenant uuid, p_run uuid, p_after bigint, p_bytes integer) to fairlead_sweeper;
+
+-- function run_relay_v1 of fairlead_sweeper
+create function run_relay_v1(p_limit integer)
+  returns TABLE(tenant_id uuid, run_id uuid, pool_id uuid, kind text, dispatch_no integer)
+  language sql volatile security definer
+  set search_path=public, pg_temp
+  -- body of 542 characters, md5 0ed292bee050b85a7fbf87e4af8a5087;
+grant execute on function run_relay_v1(p_limit integer) to fairlead_app;
+
+-- function run_renew_v1 of owner
+create function run_renew_v1(p_items json, p_lease_ms integer)
+  returns TABLE(ord integer, alive boolean, cancel text)
+  language plpgsql volatile
+  -- body of 1287 characters, md5 f1560ae31276fd8295348c4251beabcb;
+grant execute on function run_renew_v1(p_items json, p_lease_ms integer) to fairlead_app;
+grant execute on function run_renew_v1(p_items json, p_lease_ms integer) to fairlead_sweeper;
+
+-- function run_sweep_queue_v1 of fairlead_sweeper
+create function run_sweep_queue_v1(p_limit integer)
+  returns TABLE(tenant_id uuid, run_id uuid, thread_id uuid)
+  language sql volatile security definer
+  set search_path=public, pg_temp
+  -- body of 357 characters, md5 9df01d68ace8c5e76504bc1a4143f8eb;
+grant execute on function run_sweep_queue_v1(p_limit integer) to fairlead_app;
+
+-- function run_sweep_v1 of fairlead_sweeper
+create function run_sweep_v1(p_limit integer, p_grace_ms integer)
+  returns TABLE(what text, tenant_id uuid, run_id uuid, thread_id uuid, fence integer, attempt integer, recovery text, cancel_action text)
+  language sql volatile security definer
+  set search_path=public, pg_temp
+  -- body of 694 characters, md5 54c75a3d2167ad9660dc8222bb923e73;
+grant execute on function run_sweep_v1(p_limit integer, p_grace_ms integer) to fairlead_app;
+
+-- function run_take_back_v1 of owner
+create function run_take_back_v1(p_tenant uuid, p_run uuid, p_fence integer, p_cause text, p_max_handbacks integer, p_again bytea, p_again_count integer, p_end bytea, p_end_count integer, p_end_status text, p_end_reason text, p_end_error json, p_cancel_end bytea, p_cancel_end_count integer)
+  returns run_moved
+  language plpgsql volatile
+  -- body of 2461 characters, md5 05b09366fd9f0e3fc71fdc2b3382bd5d;
+grant execute on function run_take_back_v1(p_tenant uuid, p_run uuid, p_fence integer, p_cause text, p_max_handbacks integer, p_again bytea, p_again_count integer, p_end bytea, p_end_count integer, p_end_status text, p_end_reason text, p_end_error json, p_cancel_end bytea, p_cancel_end_count integer) to fairlead_app;
+grant execute on function run_take_back_v1(p_tenant uuid, p_run uuid, p_fence integer, p_cause text, p_max_handbacks integer, p_again bytea, p_again_count integer, p_end bytea, p_end_count integer, p_end_status text, p_end_reason text, p_end_error json, p_cancel_end bytea, p_cancel_end_count integer) to fairlead_sweeper;
+
+-- function run_undo of owner
+create function run_undo(p_tenant uuid, p_run uuid)
+  returns void
+  language plpgsql volatile
+  -- body of 645 characters, md5 e2b9db6b282f150cf9ea0160d5aa45ac;
+grant execute on function run_undo(p_tenant uuid, p_run uuid) to fairlead_app;
+grant execute on function run_undo(p_tenant uuid, p_run uuid) to fairlead_sweeper;
+
+-- function runner_token_find_v1 of fairlead_sweeper
+create function runner_token_find_v1(p_public_id text)
+  returns TABLE(tenant_id uuid, id uuid, kind text, secret_hash bytea, previous_hash bytea, previous_expires_at timestamp with time zone, expires_at timestamp with time zone, revoked_at timestamp with time zone)
+  language sql stable security definer
+  set search_path=public, pg_temp
+  -- body of 171 characters, md5 9e87f32e859b0533cd5e6b6d3a490bbd;
+grant execute on function runner_token_find_v1(p_public_id text) to fairlead_app;
+
+-- function set_tenants of owner
+create function set_tenants(p_tenants uuid[])
+  returns void
+  language sql volatile
+  -- body of 103 characters, md5 af5cab6b15b55b89834e77539f0aa833;
+grant execute on function set_tenants(p_tenants uuid[]) to fairlead_app;
+grant execute on function set_tenants(p_tenants uuid[]) to fairlead_sweeper;
