@@ -1,0 +1,11 @@
+export type { AgentOptions } from "./agent-options.js";
+export type { RunConfig } from "./assignment.js";
+export { type AgentDefinition, agent, langgraph } from "./definitions.js";
+export { RunnerError, type RunnerErrorCode } from "./errors.js";
+export type { AgentFunction, FunctionOptions } from "./function-agent.js";
+export { type Logger, silentLogger, stderrLogger } from "./log.js";
+export type { RunContext, StepInfo } from "./run-context.js";
+export type { Emitter, MessageOptions } from "./run-emitter.js";
+export { createRunner, type Runner, type RunnerOptions } from "./runner.js";
+export type { StepKind } from "./steps.js";
+export type { TlsOptions } from "./transport.js";

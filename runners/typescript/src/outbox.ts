@@ -1,0 +1,241 @@
+import { RunnerError } from "./errors.js";
+import { appendEvent, type EventBytes, emptyEventBytes } from "./event-encoding.js";
+import {
+  type Blob,
+  type Checkpoint,
+  type EventBatch,
+  type PendingWrite,
+  Retention,
+  type RunRef,
+  type Segment,
+  type Step,
+} from "./generated/fairlead/runner/v1/runner.js";
+
+// What one run wants to tell the plane, from the moment it was emitted until the plane has acknowledged it.
+//
+// Events are numbered 1, 2, 3, … within (run, generation) when they are emitted. They gather in an open batch; sealing fixes a batch for ever:
+// a resend repeats the same bytes under the same numbers, so the plane can tell a repetition from news. Sealed batches stay until an
+// acknowledgement covers them. `sent` counts those at the head of `sealed` that were written to the *current* stream; a new stream starts at 0.
+
+/** Above this, `emit` answers with a promise that waits until half of it was acknowledged. */
+export const SOFT_LIMIT_BYTES = 1024 * 1024;
+/** Above this, emitting fails: the code does not await its emits, and memory has an end. */
+export const HARD_LIMIT_BYTES = 64 * 1024 * 1024;
+
+export interface OutgoingEvent {
+  /** From `eventHead`. */
+  readonly head: Uint8Array;
+  /** JSON text; empty when there is none. */
+  readonly body: string;
+  readonly legacyBody: string;
+  /** A token delta: it may wait for company and may be pruned after the run. Everything else leaves at once. */
+  readonly delta: boolean;
+  readonly checkpoints?: readonly Checkpoint[];
+  readonly writes?: readonly PendingWrite[];
+  readonly blobs?: readonly Blob[];
+  readonly steps?: readonly Step[];
+}
+
+interface OpenSegment {
+  readonly retention: Retention;
+  count: number;
+  readonly events: EventBytes;
+}
+
+interface OpenBatch {
+  readonly first: number;
+  count: number;
+  bytes: number;
+  readonly segments: OpenSegment[];
+  readonly checkpoints: Checkpoint[];
+  readonly writes: PendingWrite[];
+  readonly blobs: Blob[];
+  readonly steps: Step[];
+}
+
+export interface SealedBatch {
+  readonly batch: EventBatch;
+  readonly last: number;
+  readonly bytes: number;
+  /** On the monotone clock; 0 before the first sending. */
+  sentAt: number;
+}
+
+export interface Outbox {
+  readonly run: RunRef;
+  /** The number of the next event. */
+  next: number;
+  /** The last number of which the plane said that it is stored. */
+  acknowledged: number;
+  readonly sealed: SealedBatch[];
+  sent: number;
+  open: OpenBatch | undefined;
+  bytes: number;
+  /** When the open batch must leave; on the monotone clock. */
+  dueAt: number;
+  /** When a batch of this run left last. */
+  leftAt: number;
+  /** Why no event is taken any more. */
+  closed: RunnerError | undefined;
+  room: { promise: Promise<void>; resolve: () => void } | undefined;
+}
+
+export function createOutbox(run: RunRef): Outbox {
+  return {
+    run,
+    next: 1,
+    acknowledged: 0,
+    sealed: [],
+    sent: 0,
+    open: undefined,
+    bytes: 0,
+    dueAt: Number.POSITIVE_INFINITY,
+    leftAt: Number.NEGATIVE_INFINITY,
+    closed: undefined,
+    room: undefined,
+  };
+}
+
+function openBatch(first: number): OpenBatch {
+  return { first, count: 0, bytes: 0, segments: [], checkpoints: [], writes: [], blobs: [], steps: [] };
+}
+
+/** How many events were emitted so far. */
+export function emitted(outbox: Outbox): number {
+  return outbox.next - 1;
+}
+
+/** Appends an event to the open batch and gives it the next number. */
+export function append(outbox: Outbox, event: OutgoingEvent, timeMs: number): void {
+  if (outbox.closed !== undefined) throw outbox.closed;
+  if (outbox.bytes > HARD_LIMIT_BYTES) {
+    throw new RunnerError(
+      "buffer_full",
+      `${outbox.bytes} bytes of events wait to be sent. Await the promises that emit() returns: they wait until there is room.`,
+    );
+  }
+  outbox.open ??= openBatch(outbox.next);
+  const batch = outbox.open;
+  const retention = event.delta ? Retention.RETENTION_DELTA : Retention.RETENTION_DURABLE;
+  let segment = batch.segments[batch.segments.length - 1];
+  const fresh = segment === undefined || segment.retention !== retention;
+  if (segment === undefined || fresh) segment = { retention, count: 0, events: emptyEventBytes() };
+  let bytes = appendEvent(segment.events, event.head, event.body, event.legacyBody, timeMs);
+  // An event that was refused as too large has changed nothing up to here.
+  if (fresh) batch.segments.push(segment);
+  segment.count += 1;
+  batch.count += 1;
+  outbox.next += 1;
+  if (event.checkpoints !== undefined) for (const one of event.checkpoints) bytes += checkpointBytes(one);
+  if (event.writes !== undefined) for (const one of event.writes) bytes += one.data.length + 100;
+  if (event.blobs !== undefined) for (const one of event.blobs) bytes += one.data.length + 60;
+  if (event.checkpoints !== undefined) batch.checkpoints.push(...event.checkpoints);
+  if (event.writes !== undefined) batch.writes.push(...event.writes);
+  if (event.blobs !== undefined) batch.blobs.push(...event.blobs);
+  if (event.steps !== undefined) batch.steps.push(...event.steps);
+  batch.bytes += bytes;
+  outbox.bytes += bytes;
+}
+
+function checkpointBytes(checkpoint: Checkpoint): number {
+  return checkpoint.head.length + checkpoint.metadata.length + checkpoint.view.length + checkpoint.channels.length * 60;
+}
+
+const atOnce = Promise.resolve();
+
+/** Resolves when there is room for more; at once while the outbox is below its soft limit. */
+export function whenRoom(outbox: Outbox): Promise<void> {
+  if (outbox.bytes <= SOFT_LIMIT_BYTES) return atOnce;
+  if (outbox.room === undefined) {
+    let resolve = (): void => {};
+    const promise = new Promise<void>((done) => {
+      resolve = done;
+    });
+    outbox.room = { promise, resolve };
+  }
+  return outbox.room.promise;
+}
+
+/** Fixes the open batch. Nothing is ever added to a sealed one. */
+export function seal(outbox: Outbox): void {
+  const open = outbox.open;
+  if (open === undefined) return;
+  outbox.open = undefined;
+  outbox.dueAt = Number.POSITIVE_INFINITY;
+  const segments: Segment[] = open.segments.map(({ retention, count, events }) => ({
+    retention,
+    count,
+    events: events.bytes.subarray(0, events.length),
+  }));
+  const { first, checkpoints, writes, blobs, steps } = open;
+  const batch: EventBatch = { run: outbox.run, first, segments, checkpoints, writes, blobs, steps };
+  outbox.sealed.push({ batch, last: first + open.count - 1, bytes: open.bytes, sentAt: 0 });
+}
+
+/** Forgets what the plane has stored. */
+export function acknowledge(outbox: Outbox, stored: number): void {
+  if (stored <= outbox.acknowledged) return;
+  outbox.acknowledged = stored;
+  let covered = 0;
+  for (const sealed of outbox.sealed) {
+    if (sealed.last > stored) break;
+    outbox.bytes -= sealed.bytes;
+    covered += 1;
+  }
+  outbox.sealed.splice(0, covered);
+  outbox.sent = Math.max(0, outbox.sent - covered);
+  if (outbox.bytes <= SOFT_LIMIT_BYTES / 2) makeRoom(outbox);
+}
+
+/** Everything that is not acknowledged has to be sent again. False when the plane misses events that it had acknowledged before. */
+export function rewind(outbox: Outbox, stored: number): boolean {
+  if (stored < outbox.acknowledged) return false;
+  acknowledge(outbox, stored);
+  outbox.sent = 0;
+  const first = outbox.sealed[0]?.batch.first ?? outbox.open?.first ?? outbox.next;
+  return first === outbox.acknowledged + 1;
+}
+
+/** Is there anything that the plane has not acknowledged? */
+export function isDrained(outbox: Outbox): boolean {
+  return outbox.sealed.length === 0 && outbox.open === undefined;
+}
+
+/** Everything unacknowledged as one batch, to travel with the report. Undefined when there is nothing. */
+export function tailOf(outbox: Outbox): EventBatch | undefined {
+  seal(outbox);
+  const [only, ...more] = outbox.sealed;
+  if (only === undefined) return undefined;
+  if (more.length === 0) return only.batch;
+  const all = outbox.sealed.map((sealed) => sealed.batch);
+  return {
+    run: outbox.run,
+    first: only.batch.first,
+    segments: all.flatMap((batch) => batch.segments),
+    checkpoints: all.flatMap((batch) => batch.checkpoints),
+    writes: all.flatMap((batch) => batch.writes),
+    blobs: all.flatMap((batch) => batch.blobs),
+    steps: all.flatMap((batch) => batch.steps),
+  };
+}
+
+/** Takes no event any more; `why` is what a late emit throws. Whoever waits for room goes on and meets it there. */
+export function close(outbox: Outbox, why: RunnerError): void {
+  outbox.closed ??= why;
+  makeRoom(outbox);
+}
+
+/** Drops everything: nothing of this run may be sent any more. */
+export function discard(outbox: Outbox, why: RunnerError): void {
+  close(outbox, why);
+  outbox.sealed.length = 0;
+  outbox.sent = 0;
+  outbox.open = undefined;
+  outbox.bytes = 0;
+  outbox.dueAt = Number.POSITIVE_INFINITY;
+}
+
+function makeRoom(outbox: Outbox): void {
+  outbox.room?.resolve();
+  outbox.room = undefined;
+}

@@ -1,0 +1,2 @@
+/** Shown to people by the plane; a test keeps it equal to package.json. */
+export const VERSION = "0.1.0";
