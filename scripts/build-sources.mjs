@@ -11,7 +11,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
-import { runQuietly, tailOf } from "./child.mjs";
+import { excerptOf, runQuietly } from "./child.mjs";
 import { Refusal, say } from "./say.mjs";
 
 /** What is built: the plane, and the package with which agents run behind it. */
@@ -74,7 +74,7 @@ async function compile(checkout, args, onStart) {
   if (code === 0) return;
   throw new Refusal(
     "Building failed, and the compiler's reasons are above: correct the sources (or `git checkout` them), then run the same command again.",
-    tailOf(output, 20),
+    excerptOf(output),
   );
 }
 

@@ -27,7 +27,7 @@ export function runInForeground(command, args, options) {
 }
 
 /**
- * Runs a program quietly, keeping the end of what it prints. When this process is told to end, the program is told first and waited for.
+ * Runs a program quietly, keeping what it prints. When this process is told to end, the program is told first and waited for.
  * @param {string} command @param {readonly string[]} args
  * @param {import("node:child_process").SpawnOptions & { onStart?: (pid: number) => void }} options
  * @returns {Promise<{ code: number, output: string, interrupted: boolean }>}
@@ -60,13 +60,17 @@ export function runQuietly(command, args, { onStart, ...options }) {
   });
 }
 
-// A failing npm repeats itself; the reason is in the last lines.
-const OUTPUT_LIMIT = 64 * 1024;
+const OUTPUT_LIMIT = 256 * 1024;
 
-/** @param {string} output @param {number} lines */
-export function tailOf(output, lines) {
-  return output.trimEnd().split("\n").slice(-lines).join("\n");
+/** The beginning, where compilers say what is wrong, and the end, where programs say what became of it. @param {string} output */
+export function excerptOf(output) {
+  const lines = output.trimEnd().split("\n");
+  if (lines.length <= HEAD + TAIL) return lines.join("\n");
+  return [...lines.slice(0, HEAD), "  …", ...lines.slice(-TAIL)].join("\n");
 }
+
+const HEAD = 15;
+const TAIL = 10;
 
 /** @param {(signal: Ending) => void} forward */
 function whileForwarding(forward) {

@@ -3,7 +3,7 @@
 
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { join, relative } from "node:path";
-import { runQuietly, tailOf } from "./child.mjs";
+import { excerptOf, runQuietly } from "./child.mjs";
 import { root } from "./prepare.mjs";
 import { explain, Refusal, say } from "./say.mjs";
 
@@ -62,7 +62,7 @@ async function run(checkout, tool, args, env = {}) {
     shell: process.platform === "win32",
   });
   if (code !== 0)
-    throw new Refusal(`${tool} ${args.join(" ")} failed with ${code}: its reasons are above.`, tailOf(output, 30));
+    throw new Refusal(`${tool} ${args.join(" ")} failed with ${code}: its reasons are above.`, excerptOf(output));
   say(`${tool} ${args.join(" ")}: done.`);
 }
 

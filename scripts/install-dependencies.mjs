@@ -2,7 +2,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { accessSync, constants, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
-import { runQuietly, tailOf } from "./child.mjs";
+import { excerptOf, runQuietly } from "./child.mjs";
 import { Refusal, say } from "./say.mjs";
 
 /** @param {string} checkout */
@@ -30,9 +30,9 @@ export async function install(checkout, onStart) {
     if (interrupted) throw new Refusal("Interrupted while installing dependencies: the next start begins again.");
     if (code !== 0) {
       throw new Refusal(
-        `Installing dependencies failed: npm ci ended with ${code}, its last words are above. Check that this machine reaches its npm registry ` +
+        `Installing dependencies failed: npm ci ended with ${code}, its words are above. Check that this machine reaches its npm registry ` +
           `and has room on its disk, then run the same command again.`,
-        tailOf(output, 20),
+        excerptOf(output),
       );
     }
   } catch (error) {
@@ -85,18 +85,20 @@ function stampOf(checkout) {
 }
 
 /**
- * Takes over what the user's own `npm ci` or `npm install` made, if it is exactly what the lock file says: npm writes down what it installed.
+ * Takes over what the user's own `npm ci` or `npm install` made, if it is exactly what the lock file says. npm writes down what it installed
+ * when it has finished, but `--package-lock-only` writes that too, so each package is asked for its version as well.
  * @param {string} checkout
  */
 function adoptInstallation(checkout) {
-  const installed = packagesOf(join(checkout, "node_modules", ".package-lock.json"));
-  if (installed === undefined) return false;
+  const recorded = packagesOf(join(checkout, "node_modules", ".package-lock.json"));
+  if (recorded === undefined) return false;
   const wanted = packagesOf(join(checkout, "package-lock.json")) ?? {};
   for (const [path, entry] of Object.entries(wanted)) {
     // What lies outside node_modules is ours; optional packages are for other kinds of machine.
     if (!path.startsWith("node_modules/") || entry.optional === true) continue;
-    const found = installed[path];
-    if (found === undefined || found.version !== entry.version || found.integrity !== entry.integrity) return false;
+    if (recorded[path]?.integrity !== entry.integrity) return false;
+    const version = versionOf(join(checkout, path));
+    if (version === undefined || (entry.version !== undefined && version !== entry.version)) return false;
   }
   try {
     writeFileSync(stampOf(checkout), fingerprint(checkout));
@@ -117,6 +119,12 @@ function packagesOf(path) {
   } catch {
     return undefined;
   }
+}
+
+/** @param {string} folder @returns {string | undefined} */
+function versionOf(folder) {
+  const text = readIfThere(join(folder, "package.json"));
+  return text === undefined ? undefined : (JSON.parse(text).version ?? "");
 }
 
 /** @param {string} path */

@@ -13,9 +13,11 @@ export default class FairleadReporter implements Reporter {
   private readonly running = new Map<string, number>();
   private signOfLife: NodeJS.Timeout | undefined;
   private root = process.cwd();
+  private allTestsWanted = true;
 
   onInit(vitest: Vitest): void {
     this.root = vitest.config.root;
+    this.allTestsWanted = vitest.config.testNamePattern === undefined;
   }
 
   onTestRunStart(): void {
@@ -34,7 +36,7 @@ export default class FairleadReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], errors: readonly SerializedError[]): void {
     clearInterval(this.signOfLife);
     this.tellSlowest(modules);
-    this.tellSkipped(modules);
+    if (this.allTestsWanted) this.tellSkipped(modules);
     const path = process.env["FAIRLEAD_TEST_COUNTS"];
     if (path !== undefined) writeFileSync(path, JSON.stringify(countTests(modules, errors)));
   }
