@@ -2,6 +2,7 @@ import type { Agent } from "./agent.js";
 import type { AgentOptions } from "./agent-options.js";
 import { RunnerError } from "./errors.js";
 import { type AgentFunction, type FunctionOptions, functionAgent } from "./function-agent.js";
+import type { langgraphAgent } from "./langgraph/adapter.js";
 
 /** Everything that can stand under `agents`: a function, a function with options, or a LangGraph graph. */
 export type AgentDefinition = AgentFunction | FunctionDefinition | GraphDefinition;
@@ -33,13 +34,13 @@ export async function createAgent(graphId: string, definition: AgentDefinition):
   if (typeof definition === "function") return functionAgent(graphId, definition);
   if (definition?.kind === "function") return functionAgent(graphId, definition.work, definition.options);
   if (definition?.kind === "langgraph") {
-    const { langgraphAgent } = await loadLangGraph(graphId);
-    return langgraphAgent(graphId, definition.graph, definition.options);
+    const langGraph = await loadLangGraph(graphId);
+    return langGraph.langgraphAgent(graphId, definition.graph, definition.options);
   }
   throw new RunnerError("config", `agents.${graphId}: must be a function, agent(…) or langgraph(…).`);
 }
 
-async function loadLangGraph(graphId: string): Promise<typeof import("./langgraph/adapter.js")> {
+async function loadLangGraph(graphId: string): Promise<{ langgraphAgent: typeof langgraphAgent }> {
   try {
     return await import("./langgraph/adapter.js");
   } catch (error) {

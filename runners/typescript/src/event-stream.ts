@@ -37,8 +37,11 @@ const RESEND_DELAY_MS = 50;
 type Call = ClientDuplexStream<StreamEventsRequest, StreamEventsResponse>;
 
 export interface EventStream {
-  /** The run has something to send. */
-  touch(run: HeldRun, delta: boolean): void;
+  /**
+   * The run has something to send. Answers with a promise when its batch is full: code that makes tokens without ever waiting for anything else
+   * would otherwise not let them leave.
+   */
+  touch(run: HeldRun, delta: boolean): Promise<void> | undefined;
   /** The run's unsent events will travel with its report, or not at all. */
   withhold(run: HeldRun): void;
   /** Sends everything of the run that was not acknowledged, after a short delay: what caused the disorder may still be under way. */
@@ -73,22 +76,42 @@ export function createEventStream(options: EventStreamOptions): EventStream {
   let reopenTimer: NodeJS.Timeout | undefined;
   let widening = 1;
   let widenedAt = 0;
+  /** The next turn of the event loop, in which full batches leave. */
+  let turn: { promise: Promise<void>; resolve: () => void } | undefined;
 
-  function touch(run: HeldRun, delta: boolean): void {
+  function touch(run: HeldRun, delta: boolean): Promise<void> | undefined {
     const { outbox } = run;
     const now = performance.now();
-    const dueAt = delta ? windowEnd(outbox, now) : now;
+    const full = isFull(outbox, now);
+    const dueAt = delta && !full ? Math.max(now, outbox.leftAt + WINDOW_MS * widening) : now;
     if (dueAt < outbox.dueAt) outbox.dueAt = dueAt;
     due.add(run);
     schedule(outbox.dueAt, now);
+    return full && delta ? nextTurn() : undefined;
   }
 
-  function windowEnd(outbox: Outbox, now: number): number {
+  function isFull({ open }: Outbox, now: number): boolean {
     if (widening > 1 && now - widenedAt > QUIET_MS) widening = 1;
-    const open = outbox.open;
-    if (open !== undefined && (open.count >= BATCH_EVENTS * widening || open.bytes >= BATCH_BYTES * widening))
-      return now;
-    return Math.max(now, outbox.leftAt + WINDOW_MS * widening);
+    return open !== undefined && (open.count >= BATCH_EVENTS * widening || open.bytes >= BATCH_BYTES * widening);
+  }
+
+  /** When full batches have left; while the stream takes nothing, when it takes something again. */
+  function nextTurn(): Promise<void> {
+    if (turn === undefined) {
+      let resolve = (): void => {};
+      const promise = new Promise<void>((done) => {
+        resolve = done;
+      });
+      turn = { promise, resolve };
+      if (!blocked) setImmediate(endTurn);
+    }
+    return turn.promise;
+  }
+
+  function endTurn(): void {
+    if (blocked) return;
+    turn?.resolve();
+    turn = undefined;
   }
 
   function schedule(at: number, now: number): void {
@@ -168,6 +191,7 @@ export function createEventStream(options: EventStreamOptions): EventStream {
       if (call !== opened) return;
       blocked = false;
       if (due.size > 0) flush();
+      endTurn();
     });
     opened.on("error", (error: Error) => lost(opened, describeCallError(error)));
     opened.on("end", () => lost(opened, "the plane ended the stream"));
@@ -179,7 +203,7 @@ export function createEventStream(options: EventStreamOptions): EventStream {
     for (const run of options.held()) {
       run.outbox.sent = 0;
       const streams = run.phase === "running" || run.report?.viaStream === true;
-      if (streams && !isDrained(run.outbox)) touch(run, false);
+      if (streams && !isDrained(run.outbox)) void touch(run, false);
     }
   }
 
@@ -201,6 +225,7 @@ export function createEventStream(options: EventStreamOptions): EventStream {
     if (call !== opened) return;
     call = undefined;
     blocked = false;
+    endTurn();
     opened.on("error", () => {});
     opened.cancel();
     for (const run of options.held()) run.outbox.sent = 0;
@@ -221,7 +246,7 @@ export function createEventStream(options: EventStreamOptions): EventStream {
       run.outbox.sent = 0;
       if (isDrained(run.outbox)) return;
       setTimeout(() => {
-        if (run.phase !== "over") touch(run, false);
+        if (run.phase !== "over") void touch(run, false);
       }, RESEND_DELAY_MS).unref();
     },
     isUp: () => call !== undefined,
@@ -242,6 +267,8 @@ export function createEventStream(options: EventStreamOptions): EventStream {
       clearImmediate(flushing);
       const closing = call;
       call = undefined;
+      blocked = false;
+      endTurn();
       closing?.on("error", () => {});
       closing?.end();
     },

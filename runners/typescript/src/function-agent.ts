@@ -6,7 +6,7 @@ import { type Episode, episodeOf, interruptId, viewCheckpoint } from "./function
 import { Purpose } from "./generated/fairlead/runner/v1/runner.js";
 import { toJson } from "./json.js";
 import { createRunContext, type RunContext } from "./run-context.js";
-import { createRunEmitter, type RunEmitter } from "./run-emitter.js";
+import { createRunEmitter, type RunEmitter, valuesEvent } from "./run-emitter.js";
 
 export type AgentFunction = (run: RunContext) => unknown;
 
@@ -16,11 +16,13 @@ export interface FunctionOptions extends AgentOptions {
 }
 
 /** Thrown by `interrupt`; whoever catches everything must let it pass. */
-class Question {
+class Question extends Error {
+  override readonly name = "Question";
   readonly id: string;
   readonly value: unknown;
 
   constructor(id: string, value: unknown) {
+    super("The run stops here to ask a person. Let this error pass: do not catch it.");
     this.id = id;
     this.value = value;
   }
@@ -41,7 +43,12 @@ async function run(execution: Execution, work: AgentFunction, history: boolean):
   const { assignment } = execution;
   const command = assignment.command.length === 0 ? undefined : commandOf(assignment);
   refuseUnsupported(command);
-  const emitter = createRunEmitter(execution);
+  // Made when somebody speaks: a function that only returns its result needs none.
+  let emitter: RunEmitter | undefined;
+  const speak = (): RunEmitter => {
+    emitter ??= createRunEmitter(execution);
+    return emitter;
+  };
   if (command !== undefined && ends(command.goto))
     return succeed(execution, emitter, keptValues(execution), undefined, history);
   const episode = episodeOf(assignment, command?.resume);
@@ -53,28 +60,28 @@ async function run(execution: Execution, work: AgentFunction, history: boolean):
     throw new Question(interruptId(assignment, episode, index), value);
   };
   try {
-    const result = await work(createRunContext(execution, emitter, interrupt));
+    const result = await work(createRunContext(execution, speak, interrupt));
     const values = result === undefined ? execution.remembered() : toJson(result, "The result of the agent function");
     return succeed(execution, emitter, values, episode, history);
   } catch (error) {
     if (!(error instanceof Question)) throw error;
-    return wait(execution, emitter, episode, error);
+    return wait(execution, speak(), episode, error);
   }
 }
 
 function succeed(
   execution: Execution,
-  emitter: RunEmitter,
+  emitter: RunEmitter | undefined,
   values: string,
   episode: Episode | undefined,
   history: boolean,
 ): Ending {
-  emitter.settle();
+  emitter?.settle();
   // After an interrupt the history must move on even when it is switched off: the thread would stay at its question.
   if (values !== "" && (history || episode?.continued === true)) {
     void execution.emit(viewCheckpoint(execution.assignment, values, undefined));
   }
-  if (values !== "") emitter.finalValues(values);
+  if (values !== "" && !emitter?.hasJustSaid(values)) void execution.emit(valuesEvent(execution.assignment, values));
   return { outcome: "success", values };
 }
 
@@ -120,7 +127,7 @@ async function updateState(execution: Execution): Promise<Ending> {
   const after = values === undefined || values === null ? (before ?? {}) : both ? { ...before, ...values } : values;
   const json = toJson(after, "values");
   void execution.emit(viewCheckpoint(assignment, json, undefined, "update"));
-  createRunEmitter(execution).finalValues(json);
+  void execution.emit(valuesEvent(assignment, json));
   return { outcome: "success", values: json };
 }
 

@@ -58,7 +58,7 @@ export function createHeartbeat(options: HeartbeatOptions): Heartbeat {
   }
 
   function anyDue(now: number): boolean {
-    for (const run of options.runs.values()) if (run.heartbeatDueAt <= now) return true;
+    for (const run of options.runs.values()) if (needsHeartbeat(run) && run.heartbeatDueAt <= now) return true;
     return false;
   }
 
@@ -66,14 +66,15 @@ export function createHeartbeat(options: HeartbeatOptions): Heartbeat {
     let next = Number.POSITIVE_INFINITY;
     for (const run of options.runs.values()) {
       // While a call is under way its answer sets the next heartbeat; leases end meanwhile all the same.
-      const beatAt = inFlight ? Number.POSITIVE_INFINITY : Math.max(run.heartbeatDueAt, notBefore);
+      const beatAt =
+        inFlight || !needsHeartbeat(run) ? Number.POSITIVE_INFINITY : Math.max(run.heartbeatDueAt, notBefore);
       next = Math.min(next, beatAt, leaseEnd(run.lease));
     }
     if (next !== Number.POSITIVE_INFINITY) arm(next, now);
   }
 
   async function beat(sentAt: number): Promise<void> {
-    const named = [...options.runs.values()].filter((run) => run.report?.inFlight !== true);
+    const named = [...options.runs.values()].filter(needsHeartbeat);
     if (named.length === 0) return;
     inFlight = true;
     const shortest = Math.min(...named.map(periodOf));
@@ -111,6 +112,11 @@ export function createHeartbeat(options: HeartbeatOptions): Heartbeat {
       clearTimeout(timer);
     },
   };
+}
+
+/** A report that is under way says all that a heartbeat could; when it fails, the heartbeats go on. */
+function needsHeartbeat(run: HeldRun): boolean {
+  return run.report?.inFlight !== true;
 }
 
 function periodOf(run: HeldRun): number {

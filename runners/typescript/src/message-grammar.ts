@@ -31,18 +31,23 @@ export function startMessage(id: string, role: string, metadata?: MessageMetadat
   ];
 }
 
-export function addText(message: OpenMessage, type: "text" | "reasoning", text: string): MessageBody[] {
+/** Opens a block of this type, if the message has none open. */
+export function openBlock(message: OpenMessage, type: "text" | "reasoning"): MessageBody[] {
   const bodies: MessageBody[] = [];
-  if (message.block?.type !== type) {
-    finishBlock(message, bodies);
-    message.block = { type, text: "" };
-    startBlock(message, { type, [type]: "" }, bodies);
-  }
-  const block = message.block as { text: string };
+  if (message.block?.type === type) return bodies;
+  finishBlock(message, bodies);
+  message.block = { type, text: "" };
+  startBlock(message, { type, [type]: "" }, bodies);
+  return bodies;
+}
+
+/** The next piece of the open block: JSON text of a delta. */
+export function addText(message: OpenMessage, text: string): string {
+  const block = message.block as { type: "text" | "reasoning"; text: string };
+  const { type } = block;
   block.text += text;
   const delta = `{"type":"${type}-delta","${type}":${JSON.stringify(text)}}`;
-  bodies.push({ body: `{"event":"content-block-delta","index":${message.index},"delta":${delta}}`, delta: true });
-  return bodies;
+  return `{"event":"content-block-delta","index":${message.index},"delta":${delta}}`;
 }
 
 export interface ToolCallPart {

@@ -1,5 +1,5 @@
 import { RunnerError } from "./errors.js";
-import { appendEvent, type EventBytes, emptyEventBytes } from "./event-encoding.js";
+import { encodeEvents, type QueuedEvent, queueEvent } from "./event-encoding.js";
 import {
   type Blob,
   type Checkpoint,
@@ -38,8 +38,7 @@ export interface OutgoingEvent {
 
 interface OpenSegment {
   readonly retention: Retention;
-  count: number;
-  readonly events: EventBytes;
+  readonly events: QueuedEvent[];
 }
 
 interface OpenBatch {
@@ -75,8 +74,8 @@ export interface Outbox {
   dueAt: number;
   /** When a batch of this run left last. */
   leftAt: number;
-  /** Why no event is taken any more. */
-  closed: RunnerError | undefined;
+  /** Why no event is taken any more; made only for an event that comes in spite of it. */
+  closed: (() => RunnerError) | undefined;
   room: { promise: Promise<void>; resolve: () => void } | undefined;
 }
 
@@ -107,23 +106,22 @@ export function emitted(outbox: Outbox): number {
 
 /** Appends an event to the open batch and gives it the next number. */
 export function append(outbox: Outbox, event: OutgoingEvent, timeMs: number): void {
-  if (outbox.closed !== undefined) throw outbox.closed;
+  if (outbox.closed !== undefined) throw outbox.closed();
   if (outbox.bytes > HARD_LIMIT_BYTES) {
     throw new RunnerError(
       "buffer_full",
       `${outbox.bytes} bytes of events wait to be sent. Await the promises that emit() returns: they wait until there is room.`,
     );
   }
+  // Refuses what is too large before anything is changed.
+  const queued = queueEvent(event.head, event.body, event.legacyBody, timeMs);
   outbox.open ??= openBatch(outbox.next);
   const batch = outbox.open;
   const retention = event.delta ? Retention.RETENTION_DELTA : Retention.RETENTION_DURABLE;
-  let segment = batch.segments[batch.segments.length - 1];
-  const fresh = segment === undefined || segment.retention !== retention;
-  if (segment === undefined || fresh) segment = { retention, count: 0, events: emptyEventBytes() };
-  let bytes = appendEvent(segment.events, event.head, event.body, event.legacyBody, timeMs);
-  // An event that was refused as too large has changed nothing up to here.
-  if (fresh) batch.segments.push(segment);
-  segment.count += 1;
+  const last = batch.segments[batch.segments.length - 1];
+  if (last?.retention === retention) last.events.push(queued);
+  else batch.segments.push({ retention, events: [queued] });
+  let bytes = queued.bytes;
   batch.count += 1;
   outbox.next += 1;
   if (event.checkpoints !== undefined) for (const one of event.checkpoints) bytes += checkpointBytes(one);
@@ -143,9 +141,13 @@ function checkpointBytes(checkpoint: Checkpoint): number {
 
 const atOnce = Promise.resolve();
 
+export function isCrowded(outbox: Outbox): boolean {
+  return outbox.bytes > SOFT_LIMIT_BYTES;
+}
+
 /** Resolves when there is room for more; at once while the outbox is below its soft limit. */
 export function whenRoom(outbox: Outbox): Promise<void> {
-  if (outbox.bytes <= SOFT_LIMIT_BYTES) return atOnce;
+  if (!isCrowded(outbox)) return atOnce;
   if (outbox.room === undefined) {
     let resolve = (): void => {};
     const promise = new Promise<void>((done) => {
@@ -162,10 +164,10 @@ export function seal(outbox: Outbox): void {
   if (open === undefined) return;
   outbox.open = undefined;
   outbox.dueAt = Number.POSITIVE_INFINITY;
-  const segments: Segment[] = open.segments.map(({ retention, count, events }) => ({
+  const segments: Segment[] = open.segments.map(({ retention, events }) => ({
     retention,
-    count,
-    events: events.bytes.subarray(0, events.length),
+    count: events.length,
+    events: encodeEvents(events),
   }));
   const { first, checkpoints, writes, blobs, steps } = open;
   const batch: EventBatch = { run: outbox.run, first, segments, checkpoints, writes, blobs, steps };
@@ -220,14 +222,15 @@ export function tailOf(outbox: Outbox): EventBatch | undefined {
 }
 
 /** Takes no event any more; `why` is what a late emit throws. Whoever waits for room goes on and meets it there. */
-export function close(outbox: Outbox, why: RunnerError): void {
+export function close(outbox: Outbox, why: () => RunnerError): void {
   outbox.closed ??= why;
   makeRoom(outbox);
 }
 
 /** Drops everything: nothing of this run may be sent any more. */
 export function discard(outbox: Outbox, why: RunnerError): void {
-  close(outbox, why);
+  outbox.closed = () => why;
+  makeRoom(outbox);
   outbox.sealed.length = 0;
   outbox.sent = 0;
   outbox.open = undefined;

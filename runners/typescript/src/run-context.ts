@@ -15,11 +15,15 @@ import type { Logger } from "./log.js";
 import type { Emitter } from "./run-emitter.js";
 import { endedStep, type StepKind, startedStep, stepEvent } from "./steps.js";
 
+/** Agents know the shapes of their own data; the SDK does not. */
+// oxlint-disable-next-line typescript/no-explicit-any
+export type Anything = any;
+
 /** What an agent function gets. Everything is read lazily: what it does not look at is not parsed. */
-export interface RunContext<Input = any, Values = any> {
+export interface RunContext<Input = Anything, Values = Anything> {
   readonly input: Input;
   readonly config: RunConfig;
-  readonly context: any;
+  readonly context: Anything;
   readonly metadata: Record<string, unknown>;
   readonly threadId: string;
   readonly runId: string;
@@ -44,7 +48,7 @@ export interface RunContext<Input = any, Values = any> {
    * Asks a person. The first time, it ends the run as waiting. The run that brings the answer starts the function from its beginning, and then
    * this call returns the answer. Calls are matched with answers in order, so ask the same questions in the same order each time.
    */
-  interrupt<Answer = any>(question: unknown): Answer;
+  interrupt<Answer = Anything>(question: unknown): Answer;
 }
 
 export interface StepInfo {
@@ -61,7 +65,7 @@ const currentStep = new AsyncLocalStorage<string>();
 
 export function createRunContext(
   execution: Execution,
-  emit: Emitter,
+  emitter: () => Emitter,
   interrupt: (question: unknown) => unknown,
 ): RunContext {
   const { assignment } = execution;
@@ -130,7 +134,9 @@ export function createRunContext(
     agentId: assignment.agentId,
     graphId: assignment.graphId,
     attempt: assignment.attempt,
-    emit,
+    get emit() {
+      return emitter();
+    },
     log: execution.log,
     step,
     interrupt: interrupt as RunContext["interrupt"],

@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
 import type { Execution } from "./agent.js";
 import { eventHead } from "./event-encoding.js";
-import { Family } from "./generated/fairlead/runner/v1/runner.js";
+import { type Assignment, Family } from "./generated/fairlead/runner/v1/runner.js";
 import { toJson } from "./json.js";
-import { addText, finishMessage, type MessageBody, type OpenMessage, startMessage } from "./message-grammar.js";
+import { addText, finishMessage, type OpenMessage, openBlock, startMessage } from "./message-grammar.js";
+import type { OutgoingEvent } from "./outbox.js";
 
 // How an agent function speaks while it runs. Each call answers with a promise that waits when events are made faster than they can be sent;
 // awaiting it is what keeps memory bounded.
@@ -27,8 +28,8 @@ export interface MessageOptions {
 
 /** What the function's runtime needs beside. */
 export interface RunEmitter extends Emitter {
-  /** The final state; does not repeat itself when the same state was just emitted. */
-  finalValues(json: string): void;
+  /** Was this state the last thing that was emitted? Then it need not be repeated at the end. */
+  hasJustSaid(values: string): boolean;
   /** The run stops at these questions. */
   interrupted(values: string, questions: readonly { readonly id: string; readonly json: string }[]): void;
   /** Ends an open message. */
@@ -38,6 +39,9 @@ export interface RunEmitter extends Emitter {
 interface Streaming {
   readonly open: OpenMessage;
   readonly node: string;
+  readonly bodyHead: Uint8Array;
+  readonly tupleHead: Uint8Array;
+  readonly partialHead: Uint8Array;
   text: string;
   /** The legacy chunk is this, the JSON text, and `chunkEnd`. */
   readonly chunkEnd: string;
@@ -51,6 +55,11 @@ const valuesLegacyHead = eventHead({ family: Family.FAMILY_VALUES, mode: "values
 const inputHead = eventHead({ family: Family.FAMILY_INPUT });
 const customHead = eventHead({ family: Family.FAMILY_CUSTOM });
 const customLegacyHead = eventHead({ family: Family.FAMILY_CUSTOM, mode: "custom" });
+
+export function valuesEvent(assignment: Assignment, json: string, legacyBody = ""): OutgoingEvent {
+  const asked = assignment.streamModes.includes("values");
+  return { head: asked ? valuesLegacyHead : valuesHead, body: json, legacyBody: asked ? legacyBody : "", delta: false };
+}
 
 export function createRunEmitter(execution: Execution): RunEmitter {
   const { assignment } = execution;
@@ -78,7 +87,7 @@ export function createRunEmitter(execution: Execution): RunEmitter {
     settle();
     lastValues = json;
     execution.remember(json);
-    return send(asked.has("values") ? valuesLegacyHead : valuesHead, json);
+    return execution.emit(valuesEvent(assignment, json));
   }
 
   function custom(data: unknown): Promise<void> {
@@ -106,16 +115,18 @@ export function createRunEmitter(execution: Execution): RunEmitter {
     streaming ??= begin(options);
     const current = streaming;
     current.text += text;
-    const bodies = addText(current.open, "text", text);
-    const [delta, ...before] = bodies.reverse() as [MessageBody, ...MessageBody[]];
-    for (const { body } of before.reverse()) void send(nodeHead(Family.FAMILY_MESSAGES, current.node), body);
+    for (const { body } of openBlock(current.open, "text")) void send(current.bodyHead, body);
+    const body = addText(current.open, text);
     if (asked.has("messages")) {
-      const head = nodeHead(Family.FAMILY_MESSAGES, current.node, "messages", "messages/partial");
-      void send(head, "", `[{"content":${JSON.stringify(current.text)}${current.chunkEnd}]`, true);
+      void send(current.partialHead, "", `[{"content":${JSON.stringify(current.text)}${current.chunkEnd}]`, true);
     }
-    if (!asked.has("messages-tuple")) return send(nodeHead(Family.FAMILY_MESSAGES, current.node), delta.body, "", true);
-    const chunk = `[{"content":${JSON.stringify(text)}${current.chunkEnd},${current.metadata}]`;
-    return send(nodeHead(Family.FAMILY_MESSAGES, current.node, "messages-tuple", "messages"), delta.body, chunk, true);
+    if (!asked.has("messages-tuple")) return send(current.bodyHead, body, "", true);
+    return send(
+      current.tupleHead,
+      body,
+      `[{"content":${JSON.stringify(text)}${current.chunkEnd},${current.metadata}]`,
+      true,
+    );
   }
 
   function begin({ id = `run-${randomUUID()}`, node = assignment.graphId }: MessageOptions): Streaming {
@@ -145,14 +156,23 @@ export function createRunEmitter(execution: Execution): RunEmitter {
       response_metadata: {},
     };
     const chunkEnd = `,${JSON.stringify({ ...rest, id, type: "ai" }).slice(1)}`;
-    return { open, node, text: "", chunkEnd, metadata };
+    return {
+      open,
+      node,
+      bodyHead: nodeHead(Family.FAMILY_MESSAGES, node),
+      tupleHead: nodeHead(Family.FAMILY_MESSAGES, node, "messages-tuple", "messages"),
+      partialHead: nodeHead(Family.FAMILY_MESSAGES, node, "messages", "messages/partial"),
+      text: "",
+      chunkEnd,
+      metadata,
+    };
   }
 
   function settle(): void {
     const ending = streaming;
     if (ending === undefined) return;
     streaming = undefined;
-    for (const { body } of finishMessage(ending.open)) void send(nodeHead(Family.FAMILY_MESSAGES, ending.node), body);
+    for (const { body } of finishMessage(ending.open)) void send(ending.bodyHead, body);
     if (!asked.has("messages")) return;
     const head = nodeHead(Family.FAMILY_MESSAGES, ending.node, "messages", "messages/complete");
     void send(head, "", `[{"content":${JSON.stringify(ending.text)}${ending.chunkEnd}]`);
@@ -163,10 +183,7 @@ export function createRunEmitter(execution: Execution): RunEmitter {
     custom,
     updates,
     messages,
-    finalValues: (json) => {
-      settle();
-      if (json !== lastValues) void sendValues(json);
-    },
+    hasJustSaid: (values) => values === lastValues,
     interrupted: (values, questions) => {
       settle();
       const list = questions.map(({ id, json }) => `{"id":"${id}","value":${json}}`).join(",");
@@ -176,8 +193,7 @@ export function createRunEmitter(execution: Execution): RunEmitter {
       if (asked.has("updates")) {
         void send(eventHead({ family: Family.FAMILY_UPDATES, mode: "updates" }), "", `{"__interrupt__":[${list}]}`);
       }
-      const legacy = asked.has("values") ? withInterrupts(values, list) : "";
-      void send(asked.has("values") ? valuesLegacyHead : valuesHead, values, legacy);
+      void execution.emit(valuesEvent(assignment, values, withInterrupts(values, list)));
     },
     settle,
   };

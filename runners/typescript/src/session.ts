@@ -18,7 +18,17 @@ import { createHeartbeat, FIRST_HEARTBEAT_MS, type Heartbeat } from "./heartbeat
 import { giveUp, type HeldRun, keyOf, signalOf, stopWork } from "./held-run.js";
 import { isTrusted, mayStartWork, nextRenewal, offeredLease, renew } from "./lease.js";
 import type { Logger } from "./log.js";
-import { acknowledge, append, close, createOutbox, isDrained, type OutgoingEvent, rewind, whenRoom } from "./outbox.js";
+import {
+  acknowledge,
+  append,
+  close,
+  createOutbox,
+  isCrowded,
+  isDrained,
+  type OutgoingEvent,
+  rewind,
+  whenRoom,
+} from "./outbox.js";
 import { createReporter, type Reporter } from "./reports.js";
 import { type Connection, callUnary, isRefusal } from "./transport.js";
 
@@ -78,7 +88,7 @@ export function createSession(options: SessionOptions): Session {
     log,
     call: (request, deadlineMs) => callUnary(connection, connection.client.reportStatus, request, deadlineMs),
     streamIsUp: stream.isUp,
-    sendEvents: (run) => stream.touch(run, false),
+    sendEvents: (run) => void stream.touch(run, false),
     onSettled: forget,
     onSuperseded: supersede,
     onLost: lose,
@@ -188,8 +198,8 @@ export function createSession(options: SessionOptions): Session {
       }
       return rejected;
     }
-    stream.touch(run, event.delta);
-    return whenRoom(run.outbox);
+    const turn = stream.touch(run, event.delta);
+    return turn === undefined || isCrowded(run.outbox) ? whenRoom(run.outbox) : turn;
   }
 
   /** Undefined when work may start at once, so that the usual case costs no promise. */
@@ -231,8 +241,7 @@ export function createSession(options: SessionOptions): Session {
     end: Pick<Report, "outcome"> & { values?: string } & Partial<Omit<Report, "values">>,
   ): void {
     run.phase = "reporting";
-    const late = `Run ${run.ref.runId} has ended: events after the end of the agent function are refused. Await all work before returning.`;
-    close(run.outbox, new RunnerError("late_event", late));
+    close(run.outbox, () => lateEvent(run));
     stream.withhold(run);
     reporter.report(run, {
       outcome: end.outcome,
@@ -368,6 +377,11 @@ export function createSession(options: SessionOptions): Session {
       cancels.close();
     },
   };
+}
+
+function lateEvent(run: HeldRun): RunnerError {
+  const message = `Run ${run.ref.runId} has ended: events after the end of the agent function are refused. Await all work before returning.`;
+  return new RunnerError("late_event", message);
 }
 
 function nameOf(ref: RunRef): string {

@@ -20,12 +20,15 @@ import {
 
 // What a plane remembers, in memory, with the rules of the protocol. Whatever a runner does against them is kept as a violation.
 
+// oxlint-disable-next-line typescript/no-explicit-any
+type Json = any;
+
 export interface StoredEvent extends Event {
   readonly number: number;
   readonly retention: Retention;
   /** Parsed bodies. */
-  readonly json: any;
-  readonly legacy: any;
+  readonly json: Json;
+  readonly legacy: Json;
 }
 
 export interface StoredRun {

@@ -11,7 +11,6 @@ import {
 import {
   type AgentOffer,
   type Assignment,
-  BatchVerdict,
   type Control,
   type GetJobRequest,
   type GetJobResponse,
