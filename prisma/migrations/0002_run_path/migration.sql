@@ -543,7 +543,7 @@ create function run_take_back_v1(p_tenant uuid, p_run uuid, p_fence int, p_cause
   p_end bytea, p_end_count int, p_end_status text, p_end_reason text, p_end_error json, p_cancel_end bytea, p_cancel_end_count int) returns run_moved
 language plpgsql as $$
 #variable_conflict use_column
-declare r run; m run_moved; v_now timestamptz;
+declare r run; m run_moved; v_now timestamptz; v_holder uuid;
 begin
   perform set_tenants(array[p_tenant]);
   select * into r from run where tenant_id = p_tenant and id = p_run;
@@ -551,6 +551,7 @@ begin
   perform 1 from thread where tenant_id = p_tenant and id = r.thread_id for update;
   select * into r from run where tenant_id = p_tenant and id = p_run for update;
   v_now := clock_timestamp();
+  v_holder := r.runner_id;
   if r.status <> 'running' or r.fence <> p_fence or (p_cause in ('lapsed', 'lost') and (r.lease_until >= v_now or r.confirmed <> (p_cause = 'lost'))) then
     m.verdict := 'gone'; return m;
   end if;
@@ -570,7 +571,7 @@ begin
     queue_deadline = greatest(x.queue_deadline, v_now + interval '1 hour'), updated_at = v_now
     where x.tenant_id = p_tenant and x.id = p_run returning * into r;
   m.verdict := 'requeued'; m.run_id := r.id; m.thread_id := r.thread_id; m.status := r.status; m.fence := r.fence; m.attempt := r.attempt; m.pool_id := r.pool_id;
-  m.kind := r.kind; m.base_seq := r.thread_base; m.last_seq := r.last_seq; m.admitted := true;
+  m.kind := r.kind; m.base_seq := r.thread_base; m.last_seq := r.last_seq; m.admitted := true; m.runner_id := v_holder;
   if p_cause = 'lost' then
     insert into run_event (tenant_id, run_id, first_seq, count, body) values (p_tenant, p_run, r.last_seq - p_again_count + 1, p_again_count, p_again);
     m.first_seq := r.last_seq - p_again_count + 1;
@@ -593,6 +594,21 @@ begin
     return run_end(p_tenant, p_run, p_status, p_reason, p_error, p_end, p_end_count);
   end if;
   m.verdict := 'gone'; return m;
+end $$;
+
+-- Ends a run whose holder, proven by its fence, sent something that cannot be stored.
+create function run_fail_v1(p_tenant uuid, p_run uuid, p_fence int, p_pool uuid, p_kind text, p_reason text, p_error json, p_end bytea, p_end_count int) returns run_moved
+language plpgsql as $$
+#variable_conflict use_column
+declare r run; m run_moved;
+begin
+  perform set_tenants(array[p_tenant]);
+  select * into r from run where tenant_id = p_tenant and id = p_run;
+  if r.id is null then m.verdict := 'gone'; return m; end if;
+  perform 1 from thread where tenant_id = p_tenant and id = r.thread_id for update;
+  select * into r from run where tenant_id = p_tenant and id = p_run for update;
+  if r.status <> 'running' or r.fence <> p_fence or r.pool_id <> p_pool or r.kind <> p_kind then m.verdict := 'gone'; return m; end if;
+  return run_end(p_tenant, p_run, 'error', p_reason, p_error, p_end, p_end_count);
 end $$;
 
 -- Cuts the leases of runs whose runner's connections are all closed; one heartbeat restores them.
@@ -628,6 +644,13 @@ language sql security definer set search_path = public, pg_temp as $$
     from run r where r.status = 'running' and r.deadline < clock_timestamp() limit p_limit)
 $$;
 
+-- What one runner was told to stop and has not ended.
+create function run_open_cancels_v1(p_pool uuid, p_kind text, p_runner uuid) returns table (tenant_id uuid, run_id uuid, fence int)
+language sql security definer set search_path = public, pg_temp as $$
+  select r.tenant_id, r.id, r.fence from run r where r.status = 'running' and r.runner_id = p_runner and r.pool_id = p_pool and r.kind = p_kind
+    and r.cancel_requested_at is not null
+$$;
+
 create function run_sweep_queue_v1(p_limit int)
 returns table (tenant_id uuid, run_id uuid, thread_id uuid)
 language sql security definer set search_path = public, pg_temp as $$
@@ -645,7 +668,7 @@ language sql security definer set search_path = public, pg_temp as $$
       and r.hinted_at < clock_timestamp() - least(5 * power(2, least(r.hint_count, 4)), 60) * interval '1 s'
     order by r.tenant_id, r.id limit p_limit for update of r skip locked
   )
-  update run r set hinted_at = clock_timestamp(), hint_count = r.hint_count + 1, dispatch_no = r.dispatch_no + 1 from stale s
+  update run r set hinted_at = clock_timestamp(), hint_count = r.hint_count + 1 from stale s
     where r.tenant_id = s.tenant_id and r.id = s.id returning r.tenant_id, r.id, r.pool_id, r.kind, r.dispatch_no
 $$;
 
@@ -726,7 +749,7 @@ begin
       state_schema json, config_schema json, context_schema json, recovery text, max_attempts int, queue_timeout_ms bigint, run_timeout_ms bigint)
   ), home as (
     select t.id as tenant_id from tenant t
-    where case when p_pool = '00000000-0000-7000-8000-000000000000' then t.id <> p_pool else t.id = p_pool end
+    where case when p_pool = '00000000-0000-7000-8000-000000000000' then true else t.id = p_pool end
   ), target as (
     select h.tenant_id, o.*, a.id as agent_id, a.pool_id, a.kind, a.version, v.offer_digest
     from home h cross join offer o
@@ -752,6 +775,26 @@ begin
     from judged j where j.outcome in ('created', 'changed')
   )
   select j.graph_id, j.tenant_id, j.outcome from judged j;
+end $$;
+
+-- Gives a new tenant the agents of the shared pool, which the operator's own rows remember.
+create function agent_adopt_v1(p_tenant uuid) returns int
+language plpgsql security definer set search_path = public, pg_temp as $$
+declare n int;
+begin
+  insert into agent (tenant_id, id, graph_id, pool_id, kind, created_by, name, description, version, metadata)
+    select p_tenant, a.id, a.graph_id, a.pool_id, a.kind, a.created_by, a.name, a.description, a.version, a.metadata
+    from agent a where a.tenant_id = '00000000-0000-7000-8000-000000000000' and a.pool_id = a.tenant_id and a.created_by = 'system'
+    on conflict do nothing;
+  get diagnostics n = row_count;
+  insert into agent_version (tenant_id, agent_id, version, offer_digest, input_schema, output_schema, state_schema, config_schema, context_schema, recovery,
+      max_attempts, queue_timeout_ms, run_timeout_ms, created_at)
+    select p_tenant, v.agent_id, v.version, v.offer_digest, v.input_schema, v.output_schema, v.state_schema, v.config_schema, v.context_schema, v.recovery,
+      v.max_attempts, v.queue_timeout_ms, v.run_timeout_ms, v.created_at
+    from agent_version v join agent a on a.tenant_id = p_tenant and a.id = v.agent_id and a.pool_id = v.tenant_id
+    where v.tenant_id = '00000000-0000-7000-8000-000000000000'
+    on conflict do nothing;
+  return n;
 end $$;
 
 do $$

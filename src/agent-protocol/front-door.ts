@@ -1,0 +1,32 @@
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { DomainError } from "../domain/errors.js";
+import type { ApiScope, Scope } from "../domain/scope.js";
+import type { Plane } from "../runs/plane.js";
+import type { SseStreams } from "./sse.js";
+
+/** A request body: the text as received, and what it says. */
+export interface JsonBody {
+  readonly text: string;
+  readonly json: unknown;
+}
+
+export interface FrontDoor {
+  readonly plane: Plane;
+  readonly streams: SseStreams;
+  /** The caller of a request that passed authentication; throws FORBIDDEN when the credential lacks the scope. */
+  scopeOf(request: FastifyRequest, needs: ApiScope): Scope;
+}
+
+/** The credential of a request: `x-api-key`, or `Authorization: Bearer`. */
+export function credentialOf(request: { headers: FastifyRequest["headers"] }): string {
+  const key = request.headers["x-api-key"];
+  if (typeof key === "string" && key !== "") return key;
+  const match = /^bearer +(\S+)$/i.exec(request.headers.authorization ?? "");
+  if (match) return match[1] as string;
+  throw new DomainError("UNAUTHENTICATED", "Send an API key as x-api-key, or as Authorization: Bearer.");
+}
+
+/** Sends JSON that is text already. */
+export function sendJson(reply: FastifyReply, text: string): FastifyReply {
+  return reply.type("application/json; charset=utf-8").send(text);
+}

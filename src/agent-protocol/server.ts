@@ -1,0 +1,102 @@
+import cors from "@fastify/cors";
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import { DomainError } from "../domain/errors.js";
+import type { Scope } from "../domain/scope.js";
+import type { Authenticator } from "../governance/authenticate.js";
+import type { Plane } from "../runs/plane.js";
+import { assistantRoutes } from "./assistants.js";
+import { toErrorResponse } from "./errors.js";
+import { credentialOf, type FrontDoor, type JsonBody } from "./front-door.js";
+import { infoRoutes } from "./info.js";
+import { runRoutes } from "./runs.js";
+import type { SseStreams } from "./sse.js";
+import { threadRoutes } from "./threads.js";
+
+const exposedHeaders = [
+  "content-location",
+  "location",
+  "x-pagination-next",
+  "x-pagination-total",
+  "x-request-id",
+  "retry-after",
+];
+const openRoutes = new Set(["/ok", "/info", "/livez", "/readyz", "/metrics"]);
+
+/** The Agent Protocol on a fastify instance: body parsing, CORS, authentication, errors, routes. */
+export async function registerAgentProtocol(
+  app: FastifyInstance,
+  plane: Plane,
+  authenticator: Authenticator,
+  streams: SseStreams,
+  origins: readonly string[],
+): Promise<void> {
+  const scopes = new WeakMap<FastifyRequest, Scope>();
+
+  await app.register(cors, {
+    origin: origins.includes("*") ? true : [...origins],
+    methods: ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
+    exposedHeaders,
+    maxAge: 600,
+  });
+
+  app.removeAllContentTypeParsers();
+  const parse = (
+    _request: FastifyRequest,
+    text: string,
+    done: (error: Error | null, body?: JsonBody) => void,
+  ): void => {
+    try {
+      done(null, text.trim() === "" ? { text: "{}", json: {} } : { text, json: JSON.parse(text) });
+    } catch (error) {
+      done(new DomainError("MALFORMED_JSON", `The body is not valid JSON: ${(error as Error).message}`));
+    }
+  };
+  app.addContentTypeParser("application/json", { parseAs: "string" }, parse as never);
+  // Clients post without a body and without a type; others name none at all.
+  app.addContentTypeParser("*", { parseAs: "string" }, parse as never);
+
+  app.addHook("onRequest", async (request, reply) => {
+    reply.header("x-request-id", request.id);
+    const path = request.url.split("?")[0] as string;
+    if (request.method === "OPTIONS" || openRoutes.has(path)) return;
+    scopes.set(request, await authenticator.client(credentialOf(request)));
+  });
+
+  app.setErrorHandler((error, request, reply) => {
+    const { status, body } = toErrorResponse(error);
+    if (status >= 500) {
+      plane.log.error(
+        {
+          err: (error as Error).cause ?? error,
+          requestId: request.id,
+          route: request.routeOptions.url,
+          code: body.code,
+        },
+        "request failed",
+      );
+      if (status === 503) reply.header("retry-after", "1");
+    }
+    reply.status(status).type("application/json").send(JSON.stringify(body));
+  });
+  app.setNotFoundHandler((request, reply) => {
+    const { status, body } = toErrorResponse(
+      new DomainError("NOT_FOUND", `There is no ${request.method} ${request.url.split("?")[0]}.`),
+    );
+    reply.status(status).type("application/json").send(JSON.stringify(body));
+  });
+
+  const door: FrontDoor = {
+    plane,
+    streams,
+    scopeOf: (request, needs) => {
+      const scope = scopes.get(request);
+      if (!scope) throw new DomainError("UNAUTHENTICATED");
+      if (!scope.scopes.has(needs)) throw new DomainError("FORBIDDEN", `The API key lacks the scope "${needs}".`);
+      return scope;
+    },
+  };
+  infoRoutes(app);
+  assistantRoutes(app, door);
+  threadRoutes(app, door);
+  runRoutes(app, door);
+}

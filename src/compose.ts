@@ -1,0 +1,144 @@
+import type { FastifyInstance } from "fastify";
+import { createSseStreams } from "./agent-protocol/sse.js";
+import { type Authenticator, createAuthenticator } from "./governance/authenticate.js";
+import { startHttp } from "./http.js";
+import { systemClock } from "./platform/clock.js";
+import type { Config, DispatchPath } from "./platform/config.js";
+import { createJobQueues, type JobQueues } from "./platform/job-queue.js";
+import type { Service } from "./platform/lifecycle.js";
+import { stopAll } from "./platform/lifecycle.js";
+import { type Live, noLive } from "./platform/live.js";
+import { startLiveRedis } from "./platform/live-redis.js";
+import type { Log } from "./platform/log.js";
+import { dispatchTotal } from "./platform/metrics.js";
+import { uuidv7 } from "./platform/random.js";
+import { startRunnerNotes } from "./runner-bridge/note-runners.js";
+import { type Bridge, startBridge } from "./runner-bridge/server.js";
+import { createFeeds, type Feeds } from "./runs/feeds.js";
+import { createParked, type Parked } from "./runs/parked.js";
+import { createStops, type Plane } from "./runs/plane.js";
+import { createAgentResolver } from "./runs/resolve-agent.js";
+import { createSignals } from "./runs/signals.js";
+import { takeBack } from "./runs/take-back-run.js";
+import { openStores } from "./store/client.js";
+import { startLivePostgres } from "./store/live-postgres.js";
+import { createRunPath } from "./store/run-path/path.js";
+import { readChunks, readHeads } from "./store/run-path/read.js";
+import { enqueueRun, startJobFetching } from "./workers/fetch-jobs.js";
+import { startFeedPoll } from "./workers/poll-feeds.js";
+import { startRelay } from "./workers/relay-runs.js";
+import { startSweep } from "./workers/sweep-runs.js";
+
+export interface RunningPlane {
+  readonly plane: Plane;
+  readonly authenticator: Authenticator;
+  readonly http: { readonly url: string; readonly app: FastifyInstance } | null;
+  readonly bridge: Bridge | null;
+  /** Drains and stops everything, in reverse order. */
+  stop(): Promise<void>;
+}
+
+/** Where objects meet: top to bottom, in the order in which they start. */
+export async function compose(config: Config, log: Log): Promise<RunningPlane> {
+  const services: Service[] = [];
+  const clock = systemClock;
+  const { limits } = config;
+  const stores = openStores(config.databaseUrl, log);
+  services.push({ name: "stores", stop: stores.close });
+
+  const live: Live = config.redisUrl
+    ? startLiveRedis(config.redisUrl, log)
+    : config.databaseUrl
+      ? startLivePostgres(config.databaseUrl, log)
+      : noLive();
+  services.push({ name: "live", stop: live.stop });
+  const ways = new Set<DispatchPath>(config.dispatch);
+  const queueStore = config.redisUrl
+    ? ({ kind: "redis", url: config.redisUrl } as const)
+    : config.queueDatabaseUrl
+      ? ({ kind: "postgres", url: config.queueDatabaseUrl } as const)
+      : null;
+  const queues: JobQueues | null = queueStore && ways.has("queue") ? createJobQueues(queueStore, log) : null;
+  if (queues) services.push({ name: "job queues", stop: queues.stop });
+
+  const path = createRunPath(stores, limits, () => parked.room());
+  const stops = createStops();
+  const signals = createSignals({
+    live,
+    processId: uuidv7(),
+    feeds: () => feeds,
+    parked: () => parked,
+    stops,
+    monotonic: clock.monotonic,
+    enqueue: (queue, tenantId, runId, dispatchNo) => {
+      if (queues) enqueueRun(queues, queue, tenantId, runId, dispatchNo);
+    },
+  });
+  services.push({ name: "signals", stop: signals.close });
+  const feeds: Feeds = createFeeds(
+    {
+      readChunks: (key, after) => readChunks(stores.path, key, after),
+      readHeads: (keys) => readHeads(stores.path, keys),
+    },
+    limits,
+    signals.interest,
+  );
+  const parked: Parked = createParked({
+    path,
+    ways,
+    count: (way, runs) => dispatchTotal.inc({ path: way }, runs),
+    onError: (error) => log.warn({ err: (error as Error).message }, "a claim failed"),
+    handBack: (claimed) => {
+      takeBack(plane, claimed, "released").catch((error: unknown) =>
+        log.warn({ err: (error as Error).message }, "a run could not be handed back"),
+      );
+    },
+  });
+  const plane: Plane = {
+    stores,
+    path,
+    feeds,
+    parked,
+    agents: createAgentResolver(stores, clock),
+    stops,
+    signals,
+    limits,
+    clock,
+    log,
+  };
+  const authenticator = createAuthenticator(stores, config.rootKey, clock, limits.credentialCacheMs);
+  live.on("credential", (publicId) => authenticator.forget(publicId.toString()));
+
+  services.push({ name: "path", stop: path.drained });
+  services.push(startFeedPoll(plane));
+  if (config.roles.includes("worker")) services.push(startSweep(plane));
+  let bridge: Bridge | null = null;
+  if (config.roles.includes("bridge")) {
+    if (ways.has("relay") || ways.has("queue")) services.push(startRelay(plane));
+    if (queues) services.push(startJobFetching(queues, parked));
+    bridge = await startBridge(plane, authenticator, {
+      host: config.grpcHost,
+      port: config.grpcPort,
+      tlsCert: config.grpcTlsCert,
+      tlsKey: config.grpcTlsKey,
+    });
+    services.push(bridge, startRunnerNotes(plane, bridge.sessions));
+  }
+  let http: RunningPlane["http"] = null;
+  if (config.roles.includes("api")) {
+    const streams = createSseStreams(limits.keepAliveMs);
+    const server = await startHttp(config, plane, authenticator, streams, queues);
+    http = server;
+    services.push({ name: "streams", stop: streams.stop }, server);
+  }
+  return {
+    plane,
+    authenticator,
+    http,
+    bridge,
+    stop: () =>
+      stopAll(services, (name, error) =>
+        log.warn({ service: name, err: (error as Error).message }, "did not stop cleanly"),
+      ),
+  };
+}

@@ -1,0 +1,50 @@
+import { type FastifyInstance, fastify } from "fastify";
+import { registerAgentProtocol } from "./agent-protocol/server.js";
+import type { SseStreams } from "./agent-protocol/sse.js";
+import type { Authenticator } from "./governance/authenticate.js";
+import type { Config } from "./platform/config.js";
+import type { JobQueues } from "./platform/job-queue.js";
+import { registry } from "./platform/metrics.js";
+import { uuidv7 } from "./platform/random.js";
+import type { Plane } from "./runs/plane.js";
+import { pingStores } from "./store/ping.js";
+
+export interface HttpServer {
+  readonly name: string;
+  readonly url: string;
+  readonly app: FastifyInstance;
+  stop(): Promise<void>;
+}
+
+/** One listener for clients: Agent Protocol, health, metrics. */
+export async function startHttp(
+  config: Config,
+  plane: Plane,
+  authenticator: Authenticator,
+  streams: SseStreams,
+  queues: JobQueues | null,
+): Promise<HttpServer> {
+  const app = fastify({
+    bodyLimit: config.limits.bodyBytes,
+    genReqId: () => uuidv7(),
+    requestIdHeader: "x-request-id",
+    logger: false,
+    forceCloseConnections: true,
+    keepAliveTimeout: 72_000,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 300 },
+  });
+  await registerAgentProtocol(app, plane, authenticator, streams, config.corsOrigins);
+
+  app.get("/livez", (_request, reply) => reply.send({ ok: true }));
+  app.get("/readyz", async (_request, reply) => {
+    const postgres = await pingStores(plane.stores);
+    const queue = queues ? await queues.isHealthy() : true;
+    return reply.status(postgres && queue ? 200 : 503).send({ ok: postgres && queue, postgres, queue });
+  });
+  app.get("/metrics", async (_request, reply) => reply.type(registry.contentType).send(await registry.metrics()));
+
+  await app.listen({ host: config.host, port: config.port });
+  const address = app.server.address();
+  const port = typeof address === "object" && address ? address.port : config.port;
+  return { name: "http", url: `http://${config.host}:${port}`, app, stop: () => app.close() };
+}

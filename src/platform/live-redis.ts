@@ -1,0 +1,46 @@
+import { Redis } from "ioredis";
+import { type Live, type LiveChannel, liveChannels } from "./live.js";
+import type { Log } from "./log.js";
+
+const prefix = "fairlead:live:";
+
+/** Over Redis publish/subscribe. Without a connection news is dropped, never queued: an offline queue grew by 100 MB a minute and then ended the process. */
+export function startLiveRedis(url: string, log: Log): Live {
+  const options = {
+    enableOfflineQueue: false,
+    maxRetriesPerRequest: null,
+    retryStrategy: (n: number) => Math.min(n * 100, 1_000),
+  } as const;
+  const publisher = new Redis(url, { ...options, enableAutoPipelining: true, connectionName: "fairlead-live" });
+  const subscriber = new Redis(url, { ...options, enableOfflineQueue: true, connectionName: "fairlead-live-sub" });
+  const listeners = new Map<string, ((payload: Buffer) => void)[]>();
+  let wasLost = false;
+  const onError = (error: Error): void => {
+    if (!wasLost) log.warn({ err: error.message }, "Redis is away: news between processes is late");
+    wasLost = true;
+  };
+  publisher.on("error", onError);
+  subscriber.on("error", onError);
+  publisher.on("ready", () => {
+    if (wasLost) log.info("Redis is back");
+    wasLost = false;
+  });
+  subscriber.on("messageBuffer", (channel: Buffer, payload: Buffer) => {
+    for (const listener of listeners.get(channel.toString()) ?? []) listener(payload);
+  });
+  subscriber.subscribe(...liveChannels.map((channel) => prefix + channel)).catch(onError);
+  return {
+    publish: (channel: LiveChannel, payload: Buffer) => {
+      if (publisher.status === "ready") publisher.publish(prefix + channel, payload).catch(onError);
+    },
+    on: (channel, listener) => {
+      listeners.set(prefix + channel, [...(listeners.get(prefix + channel) ?? []), listener]);
+    },
+    maxBytes: 512 * 1024,
+    stop: () => {
+      publisher.disconnect();
+      subscriber.disconnect();
+      return Promise.resolve();
+    },
+  };
+}

@@ -1,0 +1,110 @@
+import type { ThreadId } from "../domain/ids.js";
+import { runKey } from "../domain/ids.js";
+import type { RunnerScope } from "../domain/scope.js";
+import { Outcome, type Report, ReportVerdict, type Verdict } from "../generated/proto/fairlead/runner/v1/runner.js";
+import { appendEvents } from "../runs/append-events.js";
+import { failInvalid } from "../runs/fail-invalid.js";
+import { finishRun } from "../runs/finish-run.js";
+import type { Plane } from "../runs/plane.js";
+import { takeBack } from "../runs/take-back-run.js";
+import type { HeldRun } from "../store/run-path/append.js";
+import { noExtras } from "../store/run-path/extras.js";
+import { findRunForReport } from "../store/runs.js";
+import type { Session } from "./sessions.js";
+import { complainAboutReport, fromWireBatch, fromWireRun, outcomeOfStatus, statusOfOutcome } from "./wire.js";
+
+const verdicts = {
+  recorded: ReportVerdict.REPORT_VERDICT_RECORDED,
+  replayed: ReportVerdict.REPORT_VERDICT_REPLAYED,
+  missing: ReportVerdict.REPORT_VERDICT_MISSING,
+  superseded: ReportVerdict.REPORT_VERDICT_SUPERSEDED,
+} as const;
+
+/** Settles one report. Idempotent per (run, generation). */
+export async function settleReport(
+  plane: Plane,
+  session: Session | undefined,
+  scope: RunnerScope,
+  report: Report,
+): Promise<Verdict> {
+  const queue = { poolId: scope.poolId, kind: scope.kind };
+  const invalid = (message: string): Verdict => ({
+    run: report.run,
+    verdict: ReportVerdict.REPORT_VERDICT_INVALID,
+    missingFrom: 0,
+    stored: Outcome.OUTCOME_UNSPECIFIED,
+    message,
+  });
+  const run = fromWireRun(report.run, queue);
+  if ("complaint" in run) return invalid(run.complaint);
+  const held = run.ok;
+  const tail = report.tail ? fromWireBatch({ ...report.tail, run: report.run }, queue, plane.limits) : null;
+  const complaint = tail && "complaint" in tail ? `tail.${tail.complaint}` : complainAboutReport(report);
+  if (complaint || !(report.outcome in statusOfOutcome || report.outcome === Outcome.OUTCOME_RELEASED)) {
+    const message = complaint ?? "outcome: unknown";
+    await failInvalid(plane, held, message);
+    return invalid(message);
+  }
+  const batch = tail && "ok" in tail ? tail.ok : null;
+  const known =
+    session?.held.get(runKey(held.tenantId, held.runId)) ??
+    (await findRunForReport(plane.stores, held.tenantId, held.runId));
+  if (!known) return { ...invalid(""), verdict: ReportVerdict.REPORT_VERDICT_SUPERSEDED };
+
+  if (report.outcome === Outcome.OUTCOME_RELEASED) {
+    if (batch) await appendEvents(plane, batch);
+    const outcome = await takeBack(plane, { ...known, ...held, threadId: known.threadId }, "released");
+    release(session, held);
+    return {
+      run: report.run,
+      verdict: outcome === "gone" ? ReportVerdict.REPORT_VERDICT_SUPERSEDED : ReportVerdict.REPORT_VERDICT_RECORDED,
+      missingFrom: 0,
+      stored: Outcome.OUTCOME_RELEASED,
+      message: "",
+    };
+  }
+  const status = statusOfOutcome[report.outcome as keyof typeof statusOfOutcome];
+  const finished = await finishRun(plane, {
+    ...held,
+    threadId: known.threadId as ThreadId,
+    purpose: known.purpose,
+    total: report.events,
+    tailFirst: batch?.first ?? report.events + 1,
+    tail: batch?.segments ?? [],
+    extras: batch?.extras ?? noExtras,
+    status,
+    failure:
+      status === "error"
+        ? {
+            error: report.failure?.type || "Error",
+            message: report.failure?.message || "The agent failed without a message.",
+          }
+        : null,
+    values: report.values.length > 0 ? Buffer.from(report.values) : null,
+    next: report.next,
+    interrupts: report.interrupts.map((interrupt) => ({
+      id: interrupt.id,
+      namespace: interrupt.namespace,
+      taskId: interrupt.taskId || interrupt.id,
+      value: Buffer.from(interrupt.value),
+    })),
+  });
+  if (finished.verdict !== "missing") release(session, held);
+  return {
+    run: report.run,
+    verdict: verdicts[finished.verdict],
+    missingFrom: finished.verdict === "missing" ? finished.source + 1 : 0,
+    stored:
+      finished.verdict === "recorded"
+        ? report.outcome
+        : finished.storedStatus
+          ? outcomeOfStatus[finished.storedStatus]
+          : Outcome.OUTCOME_UNSPECIFIED,
+    message: "",
+  };
+}
+
+function release(session: Session | undefined, run: HeldRun): void {
+  const key = runKey(run.tenantId, run.runId);
+  if (session?.held.get(key)?.fence === run.fence) session.held.delete(key);
+}

@@ -1,0 +1,122 @@
+import type { Metadata, ServerUnaryCall, sendUnaryData } from "@grpc/grpc-js";
+import { DomainError, invalidInput } from "../domain/errors.js";
+import type { RunnerId } from "../domain/ids.js";
+import { isUuid, runKey } from "../domain/ids.js";
+import type { RunnerScope } from "../domain/scope.js";
+import type { Pulse, RunnerServiceServer, RunRef } from "../generated/proto/fairlead/runner/v1/runner.js";
+import type { Authenticator } from "../governance/authenticate.js";
+import type { Plane } from "../runs/plane.js";
+import { openCancels } from "../store/run-path/read.js";
+import { toWireError } from "./errors.js";
+import { getJob } from "./get-job.js";
+import { settleReport } from "./report-status.js";
+import type { Sessions } from "./sessions.js";
+import { serveEventStream } from "./stream-events.js";
+import { fromWireRun, toWireRun } from "./wire.js";
+
+const maxRunsPerCall = 1_000;
+
+/** The five calls. Each authenticates, then hands over to one function. */
+export function createRunnerService(
+  plane: Plane,
+  sessions: Sessions,
+  authenticator: Authenticator,
+): RunnerServiceServer {
+  const authenticate = (metadata: Metadata): Promise<RunnerScope> => {
+    const [value] = metadata.get("authorization");
+    const match = typeof value === "string" ? /^bearer +(\S+)$/i.exec(value) : null;
+    if (!match) throw new DomainError("UNAUTHENTICATED", "Send `authorization: Bearer flr_…`, a runner token.");
+    return authenticator.runner(match[1] as string);
+  };
+
+  const unary = <Request, Response>(
+    call: ServerUnaryCall<Request, Response>,
+    callback: sendUnaryData<Response>,
+    work: (scope: RunnerScope, gone: AbortSignal) => Promise<Response>,
+  ): void => {
+    const gone = new AbortController();
+    call.on("cancelled", () => gone.abort());
+    Promise.resolve()
+      .then(() => authenticate(call.metadata))
+      .then((scope) => work(scope, gone.signal))
+      .then(
+        (response) => callback(null, response),
+        (error: unknown) => callback(toWireError(error, plane.log)),
+      );
+  };
+
+  const sessionOf = (scope: RunnerScope, runnerId: string) => {
+    if (!isUuid(runnerId)) throw invalidInput("runner_id", "must be a UUID");
+    return sessions.of(runnerId as RunnerId, { poolId: scope.poolId, kind: scope.kind });
+  };
+
+  return {
+    getJob: (call, callback) =>
+      unary(call, callback, (scope, gone) => getJob(plane, sessions, scope, call.request, gone)),
+
+    streamEvents: (stream) => {
+      const fail = (error: unknown): void => {
+        stream.destroy(Object.assign(new DomainError("INTERNAL"), toWireError(error, plane.log)));
+      };
+      // Nothing is read before the caller is known.
+      stream.pause();
+      Promise.resolve()
+        .then(() => authenticate(stream.metadata))
+        .then((scope) => {
+          serveEventStream(plane, sessions, scope, stream, fail);
+          stream.resume();
+        })
+        .catch(fail);
+    },
+
+    reportStatus: (call, callback) =>
+      unary(call, callback, async (scope) => {
+        if (call.request.reports.length > maxRunsPerCall) throw invalidInput("reports", `at most ${maxRunsPerCall}`);
+        const session = call.request.runnerId ? sessionOf(scope, call.request.runnerId) : undefined;
+        return {
+          verdicts: await Promise.all(
+            call.request.reports.map((report) => settleReport(plane, session, scope, report)),
+          ),
+        };
+      }),
+
+    heartbeat: (call, callback) =>
+      unary(call, callback, async (scope) => {
+        if (call.request.runs.length > maxRunsPerCall) throw invalidInput("runs", `at most ${maxRunsPerCall}`);
+        const session = sessionOf(scope, call.request.runnerId);
+        const pulse = async (run: RunRef): Promise<Pulse> => {
+          const checked = fromWireRun(run, session.queue);
+          if ("complaint" in checked) throw new DomainError("INVALID_INPUT", checked.complaint);
+          const renewed = await plane.path.renew(checked.ok);
+          if (!renewed.alive) session.held.delete(runKey(checked.ok.tenantId, checked.ok.runId));
+          return {
+            run,
+            superseded: !renewed.alive,
+            cancel: renewed.cancel !== null,
+            trustedMs: renewed.alive ? plane.limits.leaseMs : 0,
+          };
+        };
+        return { pulses: await Promise.all(call.request.runs.map(pulse)) };
+      }),
+
+    watchCancels: (stream) => {
+      Promise.resolve()
+        .then(() => authenticate(stream.metadata))
+        .then(async (scope) => {
+          if (stream.request.kind !== scope.kind)
+            throw new DomainError("FORBIDDEN", `The token is for runners of kind "${scope.kind}".`);
+          const session = sessionOf(scope, stream.request.runnerId);
+          session.cancelStreams.add(stream);
+          stream.on("cancelled", () => {
+            session.cancelStreams.delete(stream);
+            sessions.closed(session);
+          });
+          const open = await openCancels(plane.stores.app, session.queue, session.runnerId);
+          stream.write({ runs: open.map(toWireRun) });
+        })
+        .catch((error: unknown) => {
+          stream.destroy(Object.assign(new DomainError("INTERNAL"), toWireError(error, plane.log)));
+        });
+    },
+  };
+}

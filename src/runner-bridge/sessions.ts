@@ -1,0 +1,128 @@
+import type { ServerDuplexStream, ServerWritableStream } from "@grpc/grpc-js";
+import type { QueueName, RunId, RunKey, RunnerId, TenantId, ThreadId } from "../domain/ids.js";
+import { runKey } from "../domain/ids.js";
+import {
+  ControlKind,
+  type StreamEventsRequest,
+  type StreamEventsResponse,
+  type WatchCancelsRequest,
+  type WatchCancelsResponse,
+} from "../generated/proto/fairlead/runner/v1/runner.js";
+import type { Plane, StopOrder } from "../runs/plane.js";
+import type { HeldRun } from "../store/run-path/append.js";
+import { cutLeases } from "../store/run-path/append.js";
+import { toWireRun } from "./wire.js";
+
+// One runner process as this plane process sees it: its open streams, and the runs that were assigned through here. Nothing in it decides anything:
+// the fences in the store do. It serves to push cancels at once, and to cut the leases of a runner whose connections are all closed.
+
+export type EventStream = ServerDuplexStream<StreamEventsRequest, StreamEventsResponse>;
+export type CancelStream = ServerWritableStream<WatchCancelsRequest, WatchCancelsResponse>;
+
+export interface AssignedRun {
+  readonly tenantId: TenantId;
+  readonly runId: RunId;
+  readonly threadId: ThreadId;
+  readonly fence: number;
+  readonly attempt: number;
+  readonly purpose: "run" | "update_state";
+}
+
+export interface Session {
+  readonly runnerId: RunnerId;
+  readonly queue: QueueName;
+  readonly held: Map<RunKey, AssignedRun>;
+  readonly eventStreams: Set<EventStream>;
+  readonly cancelStreams: Set<CancelStream>;
+  parkedCalls: number;
+  /** When it was last heard of, monotonic. */
+  heardAt: number;
+  announcedDigest: string;
+  unlisten: () => void;
+}
+
+export interface Sessions {
+  /** The session of a runner; one that named another queue before starts anew. */
+  of(runnerId: RunnerId, queue: QueueName): Session;
+  all(): IterableIterator<Session>;
+  /** A stream of the runner was closed. */
+  closed(session: Session): void;
+  stop(): void;
+}
+
+// Sessions without streams are forgotten after this silence.
+const forgetMs = 120_000;
+
+export function createSessions(plane: Plane): Sessions {
+  const sessions = new Map<RunnerId, Session>();
+
+  const create = (runnerId: RunnerId, queue: QueueName): Session => {
+    const session: Session = {
+      runnerId,
+      queue,
+      held: new Map(),
+      eventStreams: new Set(),
+      cancelStreams: new Set(),
+      parkedCalls: 0,
+      heardAt: plane.clock.monotonic(),
+      announcedDigest: "",
+      unlisten: () => {},
+    };
+    session.unlisten = plane.stops.listen(runnerId, (order) => pushStop(session, order));
+    sessions.set(runnerId, session);
+    return session;
+  };
+
+  const forget = (session: Session): void => {
+    session.unlisten();
+    if (sessions.get(session.runnerId) === session) sessions.delete(session.runnerId);
+  };
+
+  const timer = setInterval(() => {
+    const now = plane.clock.monotonic();
+    for (const session of sessions.values()) {
+      if (
+        session.eventStreams.size + session.cancelStreams.size + session.parkedCalls === 0 &&
+        now - session.heardAt > forgetMs
+      )
+        forget(session);
+    }
+  }, 30_000);
+  timer.unref();
+
+  return {
+    of: (runnerId, queue) => {
+      let session = sessions.get(runnerId);
+      if (session && (session.queue.poolId !== queue.poolId || session.queue.kind !== queue.kind)) {
+        forget(session);
+        session = undefined;
+      }
+      session ??= create(runnerId, queue);
+      session.heardAt = plane.clock.monotonic();
+      return session;
+    },
+    all: () => sessions.values(),
+    closed: (session) => {
+      if (session.eventStreams.size + session.cancelStreams.size > 0 || session.held.size === 0) return;
+      const items: HeldRun[] = [...session.held.values()].map((run) => ({ ...run, queue: session.queue }));
+      cutLeases(plane.stores.app, items, plane.limits.closedLeaseMs).catch((error: unknown) => {
+        plane.log.warn({ err: (error as Error).message }, "leases of a closed connection could not be cut");
+      });
+    },
+    stop: () => clearInterval(timer),
+  };
+}
+
+/** Pushed down every open stream; heartbeats repeat it. */
+function pushStop(session: Session, order: StopOrder): void {
+  const run = toWireRun(order);
+  const kind = order.kind === "cancel" ? ControlKind.CONTROL_KIND_CANCEL : ControlKind.CONTROL_KIND_SUPERSEDED;
+  for (const stream of session.eventStreams) {
+    stream.write({ message: { $case: "control", value: { run, kind } } });
+  }
+  if (order.kind === "cancel") for (const stream of session.cancelStreams) stream.write({ runs: [run] });
+  if (order.kind === "superseded") {
+    const key = runKey(order.tenantId, order.runId);
+    if (session.held.get(key)?.fence === order.fence) session.held.delete(key);
+  }
+}

@@ -1,0 +1,135 @@
+import { DomainError, invalidInput } from "../domain/errors.js";
+import type { RunnerId } from "../domain/ids.js";
+import { isUuid, runKey } from "../domain/ids.js";
+import type { RunnerScope } from "../domain/scope.js";
+import {
+  type Acknowledgement,
+  BatchVerdict,
+  ControlKind,
+  type EventBatch,
+} from "../generated/proto/fairlead/runner/v1/runner.js";
+import { appendEvents } from "../runs/append-events.js";
+import { failInvalid } from "../runs/fail-invalid.js";
+import type { Plane } from "../runs/plane.js";
+import type { EventStream, Session, Sessions } from "./sessions.js";
+import { fromWireBatch, fromWireRun } from "./wire.js";
+
+// A runner may have this many batches of one stream in flight here before its stream is paused: HTTP/2 flow control then holds it back.
+const pauseAbove = 512;
+const resumeBelow = 128;
+
+const verdicts = {
+  stored: BatchVerdict.BATCH_VERDICT_STORED,
+  out_of_order: BatchVerdict.BATCH_VERDICT_OUT_OF_ORDER,
+  superseded: BatchVerdict.BATCH_VERDICT_SUPERSEDED,
+} as const;
+
+/** Serves one event stream: batches up, acknowledgements down, one message a tick. `fail` ends the stream with an error. */
+export function serveEventStream(
+  plane: Plane,
+  sessions: Sessions,
+  scope: RunnerScope,
+  stream: EventStream,
+  fail: (error: unknown) => void,
+): void {
+  const queue = { poolId: scope.poolId, kind: scope.kind };
+  let session: Session | undefined;
+  let inFlight = 0;
+  let paused = false;
+  let done = false;
+  let acknowledgements: Acknowledgement[] = [];
+  let scheduled = false;
+
+  const flush = (): void => {
+    scheduled = false;
+    if (done || acknowledgements.length === 0) return;
+    stream.write({ message: { $case: "acknowledgements", value: { acknowledgements } } });
+    acknowledgements = [];
+  };
+  const acknowledge = (acknowledgement: Acknowledgement): void => {
+    acknowledgements.push(acknowledgement);
+    if (!scheduled) {
+      scheduled = true;
+      setImmediate(flush);
+    }
+  };
+
+  const take = async (batch: EventBatch): Promise<void> => {
+    const checked = fromWireBatch(batch, queue, plane.limits);
+    if ("complaint" in checked) {
+      const run = fromWireRun(batch.run, queue);
+      if ("ok" in run) await failInvalid(plane, run.ok, checked.complaint);
+      acknowledge({
+        run: batch.run,
+        verdict: BatchVerdict.BATCH_VERDICT_INVALID,
+        stored: 0,
+        message: checked.complaint,
+      });
+      return;
+    }
+    const appended = await appendEvents(plane, checked.ok);
+    acknowledge({ run: batch.run, verdict: verdicts[appended.verdict], stored: appended.stored, message: "" });
+    if (appended.cancel && !done) {
+      stream.write({ message: { $case: "control", value: { run: batch.run, kind: ControlKind.CONTROL_KIND_CANCEL } } });
+    }
+    if (appended.verdict === "superseded" && session) {
+      const key = runKey(checked.ok.tenantId, checked.ok.runId);
+      if (session.held.get(key)?.fence === checked.ok.fence) session.held.delete(key);
+    }
+  };
+
+  stream.on("data", (request) => {
+    if (done) return;
+    if (request.hello) {
+      if (!isUuid(request.hello.runnerId)) return end(invalidInput("hello.runner_id", "must be a UUID"));
+      if (request.hello.kind !== scope.kind)
+        return end(new DomainError("FORBIDDEN", `The token is for runners of kind "${scope.kind}".`));
+      session = sessions.of(request.hello.runnerId as RunnerId, queue);
+      session.eventStreams.add(stream);
+    }
+    if (!session) return end(invalidInput("hello", "the first message of a stream says who sends it"));
+    session.heardAt = plane.clock.monotonic();
+    for (const batch of request.batches) {
+      inFlight++;
+      take(batch)
+        // The runner keeps what was not acknowledged and sends it again on its next stream.
+        .catch((error: unknown) => end(error))
+        .finally(() => {
+          inFlight--;
+          if (paused && inFlight < resumeBelow && !done) {
+            paused = false;
+            stream.resume();
+          }
+        });
+    }
+    if (!paused && inFlight > pauseAbove) {
+      paused = true;
+      stream.pause();
+      stream.write({
+        message: { $case: "control", value: { run: undefined, kind: ControlKind.CONTROL_KIND_SLOW_DOWN } },
+      });
+    }
+  });
+
+  const close = (): void => {
+    if (done) return;
+    done = true;
+    if (session) {
+      session.eventStreams.delete(stream);
+      sessions.closed(session);
+    }
+  };
+  const end = (error: unknown): void => {
+    if (done) return;
+    close();
+    fail(error);
+  };
+  stream.on("cancelled", close);
+  stream.on("error", close);
+  stream.on("end", () => {
+    if (done) return;
+    flush();
+    close();
+    stream.end();
+  });
+}

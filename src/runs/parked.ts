@@ -1,0 +1,200 @@
+import type { QueueName, RunId, RunnerId, TenantId } from "../domain/ids.js";
+import { queueKey } from "../domain/ids.js";
+import type { Claimed } from "../store/run-path/claim.js";
+import type { RunPath } from "../store/run-path/path.js";
+
+// GetJobs that wait in this process, and the three ways in which a run finds one:
+//   direct  a run committed here is offered to a parked GetJob at once,
+//   queue   a BullMQ job names a run, while a GetJob of its queue is parked here,
+//   relay   what is next in the queue is claimed from Postgres.
+// Every way ends in the claim statement; who loses there gets nothing. A poll is answered as soon as it holds an assignment and no claim for it is in
+// flight. What is claimed for a poll that was abandoned meanwhile is handed back at once.
+
+export type DispatchWay = "direct" | "queue" | "relay";
+
+interface Poll {
+  readonly runnerId: RunnerId;
+  readonly slots: number;
+  readonly resolve: (claimed: Claimed[]) => void;
+  readonly taken: Claimed[];
+  inFlight: number;
+  closed: boolean;
+}
+
+interface Line {
+  readonly queue: QueueName;
+  readonly polls: Poll[];
+  /** The store may hold runs that nobody woke: claim from there before parking. */
+  backlog: boolean;
+  pumping: boolean;
+}
+
+export interface Parked {
+  /** Waits for work: at least one assignment, or none once `signal` fires. */
+  park(queue: QueueName, runnerId: RunnerId, slots: number, signal: AbortSignal): Promise<Claimed[]>;
+  /** Offers a run that was just committed; false when no GetJob is parked for it. */
+  offer(queue: QueueName, tenantId: TenantId, runId: RunId): boolean;
+  /** Claims a run that a job named; false when no GetJob is parked for it. Resolves after the claim was decided. */
+  take(queue: QueueName, tenantId: TenantId, runId: RunId): Promise<boolean>;
+  /** There may be work in this queue. */
+  wake(queue: QueueName): void;
+  /** Free slots of all parked GetJobs. */
+  room(): number;
+  /** Every queue that has a GetJob parked here. */
+  queues(): QueueName[];
+  onChange(listener: (queue: QueueName, isParked: boolean) => void): void;
+  /** Answers every poll with nothing and takes no more. */
+  drain(): void;
+}
+
+export interface ParkedOptions {
+  readonly path: Pick<RunPath, "claim" | "claimNext">;
+  readonly handBack: (claimed: Claimed, queue: QueueName) => void;
+  readonly onError: (error: unknown) => void;
+  readonly count: (way: DispatchWay, runs: number) => void;
+  readonly ways: ReadonlySet<DispatchWay>;
+}
+
+export function createParked({ path, handBack, onError, count, ways }: ParkedOptions): Parked {
+  const lines = new Map<string, Line>();
+  const listeners: ((queue: QueueName, isParked: boolean) => void)[] = [];
+  let draining = false;
+
+  const lineOf = (queue: QueueName): Line => {
+    const key = queueKey(queue);
+    let line = lines.get(key);
+    if (!line) {
+      line = { queue, polls: [], backlog: true, pumping: false };
+      lines.set(key, line);
+    }
+    return line;
+  };
+
+  const room = (poll: Poll): number => (poll.closed || poll.taken.length > 0 ? 0 : poll.slots - poll.inFlight);
+
+  /** The poll with the most free slots, so that work spreads over runners. */
+  const roomiest = (line: Line): Poll | undefined => {
+    let best: Poll | undefined;
+    for (const poll of line.polls) if (room(poll) > 0 && (!best || room(poll) > room(best))) best = poll;
+    return best;
+  };
+
+  const settle = (line: Line, poll: Poll, claimed: readonly Claimed[], way: DispatchWay): void => {
+    poll.inFlight -= 1;
+    if (claimed.length > 0) count(way, claimed.length);
+    if (poll.closed) {
+      for (const run of claimed) handBack(run, line.queue);
+      return;
+    }
+    poll.taken.push(...claimed);
+    if (poll.inFlight === 0 && (poll.taken.length > 0 || draining)) answer(line, poll);
+  };
+
+  const answer = (line: Line, poll: Poll): void => {
+    if (poll.closed) return;
+    poll.closed = true;
+    const at = line.polls.indexOf(poll);
+    if (at >= 0) line.polls.splice(at, 1);
+    if (line.polls.length === 0) for (const listener of listeners) listener(line.queue, false);
+    poll.resolve(poll.taken);
+  };
+
+  const claimNamed = async (
+    line: Line,
+    poll: Poll,
+    tenantId: TenantId,
+    runId: RunId,
+    way: DispatchWay,
+  ): Promise<void> => {
+    poll.inFlight += 1;
+    let claimed: Claimed | null = null;
+    try {
+      claimed = await path.claim({ tenantId, runId, queue: line.queue, runnerId: poll.runnerId });
+    } catch (error) {
+      line.backlog = true;
+      onError(error);
+    }
+    settle(line, poll, claimed ? [claimed] : [], way);
+  };
+
+  const pump = async (line: Line): Promise<void> => {
+    if (line.pumping || !ways.has("relay")) return;
+    line.pumping = true;
+    try {
+      while (line.backlog && !draining) {
+        const poll = roomiest(line);
+        if (!poll) break;
+        line.backlog = false;
+        const limit = room(poll);
+        poll.inFlight += 1;
+        let claimed: Claimed[] = [];
+        try {
+          claimed = await path.claimNext(line.queue, poll.runnerId, limit);
+        } catch (error) {
+          onError(error);
+        }
+        // Less than asked for means that the queue is empty: whoever commits a run afterwards sets the flag again.
+        if (claimed.length === limit) line.backlog = true;
+        settle(line, poll, claimed, "relay");
+      }
+    } finally {
+      line.pumping = false;
+    }
+  };
+
+  return {
+    park: (queue, runnerId, slots, signal) =>
+      new Promise<Claimed[]>((resolve) => {
+        if (draining || signal.aborted || slots < 1) return resolve([]);
+        const line = lineOf(queue);
+        const poll: Poll = { runnerId, slots, resolve, taken: [], inFlight: 0, closed: false };
+        line.polls.push(poll);
+        signal.addEventListener("abort", () => answer(line, poll), { once: true });
+        if (line.polls.length === 1) for (const listener of listeners) listener(queue, true);
+        if (line.backlog) void pump(line);
+      }),
+    offer: (queue, tenantId, runId) => {
+      if (!ways.has("direct")) return false;
+      const line = lines.get(queueKey(queue));
+      // With a backlog, the newest run would overtake those that wait: the pump takes them in order.
+      if (!line || line.pumping) {
+        if (line) line.backlog = true;
+        return line !== undefined && ways.has("relay");
+      }
+      const poll = roomiest(line);
+      if (!poll) {
+        line.backlog = true;
+        return false;
+      }
+      void claimNamed(line, poll, tenantId, runId, "direct");
+      return true;
+    },
+    take: async (queue, tenantId, runId) => {
+      const line = lines.get(queueKey(queue));
+      const poll = line && roomiest(line);
+      if (!line || !poll) return false;
+      await claimNamed(line, poll, tenantId, runId, "queue");
+      return true;
+    },
+    wake: (queue) => {
+      const line = lines.get(queueKey(queue));
+      if (!line) return;
+      line.backlog = true;
+      void pump(line);
+    },
+    room: () => {
+      let free = 0;
+      for (const line of lines.values()) for (const poll of line.polls) free += room(poll);
+      return free;
+    },
+    queues: () => [...lines.values()].filter((line) => line.polls.length > 0).map((line) => line.queue),
+    onChange: (listener) => {
+      listeners.push(listener);
+    },
+    drain: () => {
+      draining = true;
+      for (const line of lines.values())
+        for (const poll of [...line.polls]) if (poll.inFlight === 0) answer(line, poll);
+    },
+  };
+}

@@ -1,0 +1,66 @@
+import pg from "pg";
+import type { Log } from "../platform/log.js";
+
+// A run of the plane uses few connections on purpose: on two cores more of them are slower (64 clients on 64 connections wrote half of what 16 did).
+const pathConnections = 8;
+const readConnections = 8;
+
+export interface Stores {
+  /** For the coalescers of a run's path: one statement a flush. */
+  readonly path: pg.Pool;
+  /** For everything else, in transactions of its own. */
+  readonly app: pg.Pool;
+  close(): Promise<void>;
+}
+
+// bigint columns are counters that stay far below 2^53; json columns are forwarded as text, never parsed by the driver.
+const types: pg.CustomTypesConfig = {
+  getTypeParser: ((oid: number, format?: "text" | "binary") => {
+    if (oid === pg.types.builtins.INT8) return (text: string) => Number(text);
+    if (oid === pg.types.builtins.JSON || oid === pg.types.builtins.JSONB) return (text: string) => text;
+    return pg.types.getTypeParser(oid, format as "text");
+  }) as pg.CustomTypesConfig["getTypeParser"],
+};
+
+export function openStores(databaseUrl: string, log: Log): Stores {
+  const open = (max: number, name: string): pg.Pool => {
+    const pool = new pg.Pool({
+      connectionString: databaseUrl,
+      max,
+      types,
+      application_name: `fairlead ${name}`,
+      connectionTimeoutMillis: 5_000,
+      idleTimeoutMillis: 60_000,
+      statement_timeout: 30_000,
+      query_timeout: 35_000,
+      keepAlive: true,
+    });
+    // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
+    pool.on("error", (error) => log.warn({ err: error.message, pool: name }, "database connection lost"));
+    return pool;
+  };
+  const path = open(pathConnections, "path");
+  const app = open(readConnections, "app");
+  return {
+    path,
+    app,
+    close: async () => {
+      await Promise.all([path.end(), app.end()]);
+    },
+  };
+}
+
+/** How a failed statement left the database. */
+export type Failure = "refused" | "retry" | "unknown";
+
+/** `refused`: certainly not done, and it would fail again. `retry`: certainly not done. `unknown`: the connection broke, it may have been committed. */
+export function classifyFailure(error: unknown): Failure {
+  const code = (error as { code?: unknown } | null)?.code;
+  if (typeof code === "string" && /^[0-9A-Z]{5}$/.test(code)) {
+    if (code === "40001" || code === "40P01" || code === "55P03" || code === "53300" || code === "57P03")
+      return "retry";
+    if (code.startsWith("08") || code.startsWith("57") || code.startsWith("58")) return "unknown";
+    return "refused";
+  }
+  return "unknown";
+}

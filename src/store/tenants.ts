@@ -1,0 +1,36 @@
+import type pg from "pg";
+import type { TenantId } from "../domain/ids.js";
+import { systemScope } from "../domain/scope.js";
+import { uuidv7 } from "../platform/random.js";
+import type { Stores } from "./client.js";
+import type { TenantReads } from "./reads.js";
+import { withTenantTx } from "./tx.js";
+
+export interface Tenant {
+  readonly id: TenantId;
+  readonly slug: string;
+  readonly name: string;
+  readonly weight: number;
+  readonly createdAt: Date;
+}
+
+/** Makes a tenant, with the agents of the shared pool. Null when the slug is taken. */
+export async function insertTenant(stores: Stores, slug: string, name: string): Promise<Tenant | null> {
+  const id = uuidv7() as TenantId;
+  return withTenantTx(stores, systemScope(id), async (tx) => {
+    const rows = await tx.query<Tenant & pg.QueryResultRow>(
+      `insert into tenant (id, slug, name) values ($1, $2, $3) on conflict do nothing returning id, slug, name, weight, created_at as "createdAt"`,
+      [id, slug, name],
+    );
+    if (rows[0]) await tx.query("select agent_adopt_v1($1)", [id]);
+    return rows[0] ?? null;
+  });
+}
+
+export async function findTenant(tenant: TenantReads): Promise<Tenant | null> {
+  const rows = await tenant.query<Tenant & pg.QueryResultRow>(
+    `select id, slug, name, weight, created_at as "createdAt" from tenant where id = $1`,
+    [tenant.scope.tenantId],
+  );
+  return rows[0] ?? null;
+}

@@ -1,0 +1,57 @@
+import { systemScope } from "../domain/scope.js";
+import { repeat, type Service } from "../platform/lifecycle.js";
+import { forceCancel } from "../runs/cancel-run.js";
+import type { Plane } from "../runs/plane.js";
+import { expireRun, takeBack } from "../runs/take-back-run.js";
+import { type Swept, sweepQueue, sweepRuns } from "../store/run-path/moves.js";
+
+// The sweep finds leases that ran out, cancels past their grace and deadlines that passed; the moves decide, under their guards, so any number of
+// sweeps may run at once.
+//
+// An outage is not a runner's death: after a start, a store error, or a gap in its own ticks the sweep takes no lease until one whole lease has
+// passed, in which living runners renew.
+
+const batch = 200;
+
+export function startSweep(plane: Plane): Service {
+  const { limits, clock } = plane;
+  let trustedFrom = clock.monotonic() + limits.leaseMs;
+  let lastTick = clock.monotonic();
+
+  const handle = async (found: Swept): Promise<void> => {
+    if (found.what === "ungraceful") {
+      await forceCancel(
+        plane,
+        systemScope(found.tenantId),
+        found.runId,
+        found.cancelAction ?? "interrupt",
+        found.fence,
+      );
+    } else if (found.what === "overdue") {
+      await expireRun(plane, found, "deadline");
+    } else if (clock.monotonic() >= trustedFrom) {
+      const outcome = await takeBack(plane, found, found.what);
+      if (outcome !== "gone")
+        plane.log.info(
+          { runId: found.runId, attempt: found.attempt, cause: found.what, outcome },
+          "a run was taken back",
+        );
+    }
+  };
+
+  const tick = async (): Promise<void> => {
+    const now = clock.monotonic();
+    if (now - lastTick > limits.sweepEveryMs + limits.leaseMs / 2) trustedFrom = now + limits.leaseMs;
+    lastTick = now;
+    const found = await sweepRuns(plane.stores.app, batch, limits.cancelGraceMs);
+    for (const run of found) await handle(run);
+    for (const run of await sweepQueue(plane.stores.app, batch)) await expireRun(plane, { ...run, fence: 0 }, "queue");
+    lastTick = clock.monotonic();
+  };
+
+  return repeat("sweep", limits.sweepEveryMs, tick, (error) => {
+    trustedFrom = clock.monotonic() + limits.leaseMs;
+    lastTick = clock.monotonic();
+    plane.log.warn({ err: (error as Error).message }, "the sweep could not reach the store");
+  });
+}
