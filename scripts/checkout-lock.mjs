@@ -36,8 +36,8 @@ function lockAt(path, mine) {
   };
 }
 
-/** @param {string} path @param {LockRecord} dead @param {LockRecord} mine */
-function replaceDead(path, dead, mine) {
+/** Puts a lock of ours in the place of exactly this dead one, or answers false. @param {string} path @param {LockRecord} dead @param {LockRecord} mine */
+export function replaceDead(path, dead, mine) {
   const heir = `${path}.after-${dead.id}`;
   if (!createExclusively(heir, mine)) {
     const rival = readRecord(heir);

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, beforeEach, expect, test } from "vitest";
-import { tryLock } from "../../scripts/checkout-lock.mjs";
+import { replaceDead, tryLock } from "../../scripts/checkout-lock.mjs";
 import { startNode } from "./small-checkout.js";
 
 const module = pathToFileURL("scripts/checkout-lock.mjs").href;
@@ -76,6 +76,33 @@ test("while the program of a killed holder still runs, its lock is not taken ove
   expect(tryLock(path)).toEqual({ heldBy: program.pid });
   program.kill("SIGKILL");
   await program.ended;
+  expect(tryLock(path)).toHaveProperty("lock");
+});
+
+test("a waiter who looked before another one took over leaves the new lock alone", async () => {
+  const dead = { id: "dead", holders: [{ pid: process.pid, startedAt: "another time" }] };
+  writeFileSync(path, JSON.stringify(dead));
+  const holder = await lockedBy();
+  expect(replaceDead(path, dead, { id: "late", holders: [] })).toBe(false);
+  expect(tryLock(path)).toEqual({ heldBy: holder.pid });
+  expect(readdirSync(folder)).toEqual(["prepare.lock"]);
+  holder.kill("SIGKILL");
+  await holder.ended;
+});
+
+test("while one waiter is about to replace a dead holder's lock, another one is not", async () => {
+  const rival = await lockedBy();
+  const theirs = readFileSync(path, "utf8");
+  const dead = { id: "dead", holders: [{ pid: process.pid, startedAt: "another time" }] };
+  writeFileSync(`${path}.after-dead`, theirs);
+  writeFileSync(path, JSON.stringify(dead));
+  expect(tryLock(path)).toEqual({ heldBy: 0 });
+  expect(readFileSync(path, "utf8")).toBe(JSON.stringify(dead));
+
+  // The rival dies half-way: the next look clears its traces, and the one after gets the lock.
+  rival.kill("SIGKILL");
+  await rival.ended;
+  expect(tryLock(path)).toEqual({ heldBy: 0 });
   expect(tryLock(path)).toHaveProperty("lock");
 });
 
