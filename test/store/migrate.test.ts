@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs";
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import pg from "pg";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { waitFor } from "../../src/platform/wait-for.js";
 import { dumpCatalog } from "../../src/store/catalog-dump.js";
@@ -12,7 +12,7 @@ import { startCluster } from "../support/cluster.js";
 import { type MigrationsFolder, migrationsFolder } from "../support/migrations-folder.js";
 import { type EmptyDatabase, emptyDatabase } from "../support/postgres.js";
 import { runProcess } from "../support/run-process.js";
-import { withAdmin } from "../support/template-database.js";
+import { loginUrls, withAdmin } from "../support/template-database.js";
 
 const MIGRATOR = fileURLToPath(new URL("../support/migrate-process.ts", import.meta.url));
 const SECRET = Buffer.from("for tests only");
@@ -50,10 +50,6 @@ function requestFor({ adminUrl }: EmptyDatabase, directory?: string) {
   return { adminUrl, ...roleUrls(adminUrl, SECRET), ...(directory === undefined ? {} : { directory }) };
 }
 
-function goldenSchema(): Promise<string> {
-  return readFile(new URL("../../prisma/schema.golden.sql", import.meta.url), "utf8");
-}
-
 /** Without the queue, whose hundreds of functions these tests are not about. */
 function requestWithoutQueue(directory: string) {
   const { adminUrl, appUrl, sweeperUrl } = requestFor(database);
@@ -81,6 +77,13 @@ async function bookkeeping(
   });
 }
 
+async function holdMigrations(adminUrl: string): Promise<pg.Client> {
+  const holder = new pg.Client({ connectionString: adminUrl });
+  await holder.connect();
+  await holder.query("select pg_advisory_lock(72707369)");
+  return holder;
+}
+
 describe("several at once", () => {
   test("of twenty migrators of each of three databases one applies and nineteen wait, in a cluster without any roles", async () => {
     const cluster = await startCluster(process.env["FAIRLEAD_TEST_PG_BIN"]);
@@ -103,6 +106,37 @@ describe("several at once", () => {
     }
   }, 120_000);
 });
+
+test("sixteen databases of a cluster without any roles can be migrated at the same moment, with the same logins", async () => {
+  const cluster = await startCluster(process.env["FAIRLEAD_TEST_PG_BIN"]);
+  try {
+    const { directory } = folder({
+      "0001_first": "create table first (id int); grant select on first to fairlead_app",
+    });
+    const databases = await Promise.all(Array.from({ length: 16 }, () => emptyDatabase(cluster.adminUrl)));
+    // Each migrator is held back at its database's lock until all have come that far.
+    const holders = await Promise.all(databases.map(({ adminUrl }) => holdMigrations(adminUrl)));
+    const migrations = databases.map(({ adminUrl }) => {
+      const { appUrl, sweeperUrl } = loginUrls(adminUrl);
+      return migrate({ adminUrl, appUrl, sweeperUrl, directory });
+    });
+    const allWait = () =>
+      withAdmin(cluster.adminUrl, async (admin) => {
+        const { rows } = await admin.query("select 1 from pg_locks where locktype = 'advisory' and not granted");
+        return rows.length === databases.length;
+      });
+    expect(await waitFor(allWait, 20_000)).toBe(true);
+    await Promise.all(holders.map((holder) => holder.end()));
+    const results = await Promise.all(migrations);
+    expect(results).toEqual(databases.map(() => ({ applied: ["0001_first"] })));
+    for (const { adminUrl } of databases) {
+      const { appUrl } = loginUrls(adminUrl);
+      expect((await withAdmin(appUrl, (app) => app.query("select from first"))).rows).toEqual([]);
+    }
+  } finally {
+    await cluster.stop();
+  }
+}, 60_000);
 
 describe("a migrator that dies", () => {
   test("in the middle of a file leaves nothing of it behind, and the next one applies it", async () => {
@@ -337,7 +371,9 @@ test("the owner of the database with CREATEROLE can migrate without being superu
     expect((await migrate(request)).applied).toEqual([]);
     const posture = await Promise.all([request.appUrl, request.sweeperUrl, request.queueUrl].map(checkPosture));
     expect(posture).toEqual([[], [], []]);
-    expect(await dumpCatalog(owned.adminUrl)).toBe(await goldenSchema());
+    const usual = await emptyDatabase(cluster.adminUrl);
+    await migrate(requestFor(usual));
+    expect(await dumpCatalog(owned.adminUrl)).toBe(await dumpCatalog(usual.adminUrl));
   } finally {
     await cluster.stop();
   }
