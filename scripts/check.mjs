@@ -28,8 +28,12 @@ const steps = [
   { name: "unit", tool: "../scripts/test.mjs", args: ["--project", "unit"], cure: "correct what the test names" },
 ];
 
-// The continuous integration runs all tests anyway.
-const chosen = process.argv.includes("--without-unit") ? steps.filter(({ name }) => name !== "unit") : steps;
+// `npm run check -- lint imports` runs these two. The continuous integration leaves out `unit`, because it runs all tests anyway.
+const named = process.argv.slice(2).filter((argument) => !argument.startsWith("--"));
+const chosen = steps.filter(({ name }) => {
+  if (process.argv.includes(`--without-${name}`)) return false;
+  return named.length === 0 || named.includes(name);
+});
 
 try {
   await prepare();
