@@ -38,9 +38,23 @@ export interface RunningPlane {
   stop(): Promise<void>;
 }
 
-/** Where objects meet: top to bottom, in the order in which they start. */
+/** Starts a plane. When it cannot start, for example because a port is taken, what had already started is stopped again. */
 export async function compose(config: Config, log: Log): Promise<RunningPlane> {
   const services: Service[] = [];
+  const stop = (): Promise<void> =>
+    stopAll(services, (name, error) =>
+      log.warn({ service: name, err: (error as Error).message }, "did not stop cleanly"),
+    );
+  try {
+    return { ...(await assemble(config, log, services)), stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** Where objects meet: top to bottom, in the order in which they start. */
+async function assemble(config: Config, log: Log, services: Service[]): Promise<Omit<RunningPlane, "stop">> {
   const clock = systemClock;
   const { limits } = config;
   const stores = openStores(config.databaseUrl, log);
@@ -136,9 +150,5 @@ export async function compose(config: Config, log: Log): Promise<RunningPlane> {
     authenticator,
     http,
     bridge,
-    stop: () =>
-      stopAll(services, (name, error) =>
-        log.warn({ service: name, err: (error as Error).message }, "did not stop cleanly"),
-      ),
   };
 }

@@ -143,6 +143,29 @@ export function readMigrateConfig(env: NodeJS.ProcessEnv = process.env): Migrate
   };
 }
 
+/** The stores that `fairlead dev` uses instead of starting its own. Its DATABASE_URL is the owner's, because it migrates. */
+export interface GivenStores {
+  readonly databaseUrl: string | undefined;
+  readonly redisUrl: string | undefined;
+}
+
+export function readGivenStores(env: NodeJS.ProcessEnv = process.env): GivenStores {
+  return { databaseUrl: env.DATABASE_URL || undefined, redisUrl: env.REDIS_URL || undefined };
+}
+
+/** What a runner process that we start may know: everything but the plane's own settings, which hold the keys to its stores. */
+export function runnerEnvironment(
+  runner: { readonly address: string; readonly token: string },
+  env: NodeJS.ProcessEnv = process.env,
+): NodeJS.ProcessEnv {
+  const others = Object.entries(env).filter(([name]) => !/^FAIRLEAD_|^REDIS_URL$|DATABASE(_ADMIN)?_URL$/.test(name));
+  return {
+    ...Object.fromEntries(others),
+    FAIRLEAD_RUNNER_ADDRESS: runner.address,
+    FAIRLEAD_RUNNER_TOKEN: runner.token,
+  };
+}
+
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
 }
