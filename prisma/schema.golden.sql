@@ -163,6 +163,7 @@ create table api_key (
   constraint api_key_public_id_key UNIQUE (public_id),
   constraint api_key_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id)
 );
+CREATE INDEX api_key_by_created ON public.api_key USING btree (tenant_id, created_at DESC, id DESC);
 alter table api_key enable row level security;
 alter table api_key force row level security;
 create policy by_tenant on api_key for all to fairlead_app
@@ -262,6 +263,24 @@ alter table checkpoint_write force row level security;
 create policy by_tenant on checkpoint_write for all to fairlead_app
   using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
 grant delete, insert, select, update on checkpoint_write to fairlead_app;
+
+-- table create_request of owner
+create table create_request (
+  tenant_id uuid not null,
+  actor_id uuid not null,
+  operation text not null,
+  key text not null,
+  request_hash bytea not null,
+  target_id uuid not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  constraint create_request_pkey PRIMARY KEY (tenant_id, actor_id, operation, key),
+  constraint create_request_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id)
+);
+alter table create_request enable row level security;
+alter table create_request force row level security;
+create policy by_tenant on create_request for all to fairlead_app
+  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+grant insert, select on create_request to fairlead_app;
 
 -- table idempotency_key of owner
 create table idempotency_key (
@@ -500,6 +519,7 @@ create table runner_token (
   constraint runner_token_kind_check CHECK ((kind ~ '^[A-Za-z0-9_.-]{1,64}$'::text)),
   constraint runner_token_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id)
 );
+CREATE INDEX runner_token_by_created ON public.runner_token USING btree (tenant_id, created_at DESC, id DESC);
 alter table runner_token enable row level security;
 alter table runner_token force row level security;
 create policy by_tenant on runner_token for all to fairlead_app
@@ -612,6 +632,14 @@ create function api_key_find_v1(p_public_id text)
   -- body of 168 characters, md5 5854a39d8a2047099096d64cd9faf7c8;
 grant execute on function api_key_find_v1(p_public_id text) to fairlead_app;
 
+-- function credential_touch_v1 of fairlead_sweeper
+create function credential_touch_v1(p_api_keys uuid[], p_runner_tokens uuid[])
+  returns void
+  language sql volatile security definer
+  set search_path=public, pg_temp
+  -- body of 415 characters, md5 22c23c936800ad76f4a438b3409a62dd;
+grant execute on function credential_touch_v1(p_api_keys uuid[], p_runner_tokens uuid[]) to fairlead_app;
+
 -- function current_tenants of owner
 create function current_tenants()
   returns uuid[]
@@ -700,6 +728,14 @@ create function run_extras_v1(p_ok integer[], p_items json, p_checkpoints json, 
 grant execute on function run_extras_v1(p_ok integer[], p_items json, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_app;
 grant execute on function run_extras_v1(p_ok integer[], p_items json, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_sweeper;
 
+-- function run_fail_v1 of owner
+create function run_fail_v1(p_tenant uuid, p_run uuid, p_fence integer, p_pool uuid, p_kind text, p_reason text, p_error json, p_end bytea, p_end_count integer)
+  returns run_moved
+  language plpgsql volatile
+  -- body of 625 characters, md5 b8f456fafd9ab43f4778bb00d4beb38a;
+grant execute on function run_fail_v1(p_tenant uuid, p_run uuid, p_fence integer, p_pool uuid, p_kind text, p_reason text, p_error json, p_end bytea, p_end_count integer) to fairlead_app;
+grant execute on function run_fail_v1(p_tenant uuid, p_run uuid, p_fence integer, p_pool uuid, p_kind text, p_reason text, p_error json, p_end bytea, p_end_count integer) to fairlead_sweeper;
+
 -- function run_finish_v1 of owner
 create function run_finish_v1(p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[], p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json)
   returns TABLE(ord integer, verdict text, stored_status text, stored_reason text, source bigint, first_seq bigint, base_seq bigint, next_run uuid, next_pool uuid, next_kind text, next_admitted boolean)
@@ -715,6 +751,14 @@ create function run_heads_v1(p_tenants uuid[], p_runs uuid[])
   -- body of 311 characters, md5 0d69c0ab9c562c620877995b16d7b90d;
 grant execute on function run_heads_v1(p_tenants uuid[], p_runs uuid[]) to fairlead_app;
 grant execute on function run_heads_v1(p_tenants uuid[], p_runs uuid[]) to fairlead_sweeper;
+
+-- function run_open_cancels_v1 of fairlead_sweeper
+create function run_open_cancels_v1(p_pool uuid, p_kind text, p_runner uuid)
+  returns TABLE(tenant_id uuid, run_id uuid, fence integer)
+  language sql volatile security definer
+  set search_path=public, pg_temp
+  -- body of 187 characters, md5 bbc79da54167070af1e854399106c3db;
+grant execute on function run_open_cancels_v1(p_pool uuid, p_kind text, p_runner uuid) to fairlead_app;
 
 -- function run_queues_v1 of fairlead_sweeper
 create function run_queues_v1(p_pools uuid[], p_kinds text[])
@@ -737,7 +781,7 @@ create function run_relay_v1(p_limit integer)
   returns TABLE(tenant_id uuid, run_id uuid, pool_id uuid, kind text, dispatch_no integer)
   language sql volatile security definer
   set search_path=public, pg_temp
-  -- body of 542 characters, md5 0ed292bee050b85a7fbf87e4af8a5087;
+  -- body of 509 characters, md5 e37b899964ee481834897cb621e0386a;
 grant execute on function run_relay_v1(p_limit integer) to fairlead_app;
 
 -- function run_renew_v1 of owner
@@ -768,7 +812,7 @@ grant execute on function run_sweep_v1(p_limit integer, p_grace_ms integer) to f
 create function run_take_back_v1(p_tenant uuid, p_run uuid, p_fence integer, p_cause text, p_max_handbacks integer, p_again bytea, p_again_count integer, p_end bytea, p_end_count integer, p_end_status text, p_end_reason text, p_end_error json, p_cancel_end bytea, p_cancel_end_count integer)
   returns run_moved
   language plpgsql volatile
-  -- body of 2461 characters, md5 05b09366fd9f0e3fc71fdc2b3382bd5d;
+  -- body of 2528 characters, md5 3c39b6086ffd402921e2a57f7d1278d8;
 grant execute on function run_take_back_v1(p_tenant uuid, p_run uuid, p_fence integer, p_cause text, p_max_handbacks integer, p_again bytea, p_again_count integer, p_end bytea, p_end_count integer, p_end_status text, p_end_reason text, p_end_error json, p_cancel_end bytea, p_cancel_end_count integer) to fairlead_app;
 grant execute on function run_take_back_v1(p_tenant uuid, p_run uuid, p_fence integer, p_cause text, p_max_handbacks integer, p_again bytea, p_again_count integer, p_end bytea, p_end_count integer, p_end_status text, p_end_reason text, p_end_error json, p_cancel_end bytea, p_cancel_end_count integer) to fairlead_sweeper;
 
@@ -795,3 +839,19 @@ create function set_tenants(p_tenants uuid[])
   -- body of 103 characters, md5 af5cab6b15b55b89834e77539f0aa833;
 grant execute on function set_tenants(p_tenants uuid[]) to fairlead_app;
 grant execute on function set_tenants(p_tenants uuid[]) to fairlead_sweeper;
+
+-- function tenant_find_v1 of fairlead_sweeper
+create function tenant_find_v1(p_name text)
+  returns TABLE(id uuid, slug text, name text, weight integer, created_at timestamp with time zone)
+  language sql stable security definer
+  set search_path=public, pg_temp
+  -- body of 128 characters, md5 ce93baaee9af09a3cca69012885e5d6a;
+grant execute on function tenant_find_v1(p_name text) to fairlead_app;
+
+-- function tenant_list_v1 of fairlead_sweeper
+create function tenant_list_v1(p_after text, p_limit integer)
+  returns TABLE(id uuid, slug text, name text, weight integer, created_at timestamp with time zone)
+  language sql stable security definer
+  set search_path=public, pg_temp
+  -- body of 136 characters, md5 6508acae061055854c5beacc848ea00e;
+grant execute on function tenant_list_v1(p_after text, p_limit integer) to fairlead_app;
