@@ -1,8 +1,8 @@
 import type { FastifyReply } from "fastify";
 import type { RunId } from "../domain/ids.js";
 import type { Scope } from "../domain/scope.js";
+import type { RunResult } from "../runs/feeds.js";
 import { awaitOutcome } from "../runs/follow-run.js";
-import type { RunOutcome } from "../store/runs.js";
 import type { FrontDoor } from "./front-door.js";
 import { cancelUnlessRejoined } from "./run-stream.js";
 
@@ -60,7 +60,7 @@ export async function waitForRun(
 }
 
 /** The final values; with what the run waits for, or what went wrong, beside them. */
-export function toWireOutcome(outcome: RunOutcome): Buffer {
+export function toWireOutcome(outcome: RunResult): Buffer {
   if (outcome.status === "error" || outcome.status === "timeout") {
     return Buffer.from(`{"__error__":${outcome.error ?? '{"error":"Error","message":"The run failed."}'}}`);
   }

@@ -28,6 +28,15 @@ export interface RunEnd {
   readonly lastSeq: number;
 }
 
+/** What those who wait for a run get. JSON is text or bytes, as the runner sent it. */
+export interface RunResult {
+  readonly status: RunState;
+  readonly error: string | null;
+  readonly values: Buffer | null;
+  /** {task id: [{id, value}]} when the run waits for a person. */
+  readonly interrupts: Buffer | null;
+}
+
 /** Where a follower's events go. */
 export interface FollowerSink {
   /** Chunks in order without gaps. Events numbered below `from` were seen before. */
@@ -62,7 +71,7 @@ interface Feed {
   known: number;
   end: RunEnd | undefined;
   readonly followers: Set<Follower>;
-  readonly waiters: Set<(end: RunEnd) => void>;
+  readonly waiters: Set<(result: RunResult | null) => void>;
   idleTicks: number;
 }
 
@@ -78,11 +87,12 @@ export interface Feeds {
   push(key: RunKey, chunk: LogChunk): void;
   /** Something up to `lastSeq` was committed elsewhere. */
   hint(key: RunKey, lastSeq: number): void;
-  end(key: RunKey, end: RunEnd): void;
+  /** The run ended. Whoever waits here gets `result` with it; it is not kept. */
+  end(key: RunKey, end: RunEnd, result?: RunResult): void;
   /** Delivers everything after `after`, in order, then follows. `first` is the run's metadata frame. */
   follow(key: RunKey, after: number, first: LogChunk, sink: FollowerSink): Following;
-  /** Resolves when the run has ended. */
-  awaitEnd(key: RunKey, signal: AbortSignal): Promise<RunEnd>;
+  /** Resolves when the run has ended: with its result if that came by, else with null. */
+  awaitEnd(key: RunKey, signal: AbortSignal): Promise<RunResult | null>;
   /** Asks the store for the heads of everything that is followed; called once a second. */
   poll(): Promise<void>;
   isFollowed(key: RunKey): boolean;
@@ -233,11 +243,11 @@ export function createFeeds(
     if (feed.followers.size === 0 && feed.waiters.size === 0) onInterest(feed.key, false);
   };
 
-  const setEnd = (feed: Feed, end: RunEnd): void => {
+  const setEnd = (feed: Feed, end: RunEnd, result: RunResult | null = null): void => {
     if (feed.end) return;
     feed.end = end;
     feed.known = Math.max(feed.known, end.lastSeq);
-    for (const waiter of feed.waiters) waiter(end);
+    for (const waiter of feed.waiters) waiter(result);
     feed.waiters.clear();
     touch(feed);
   };
@@ -259,7 +269,7 @@ export function createFeeds(
       feed.known = lastSeq;
       touch(feed);
     },
-    end: (key, end) => setEnd(feedOf(key), end),
+    end: (key, end, result) => setEnd(feedOf(key), end, result),
     follow: (key, after, first, sink) => {
       const feed = feedOf(key);
       if (feed.followers.size === 0 && feed.waiters.size === 0) onInterest(key, true);
@@ -275,17 +285,17 @@ export function createFeeds(
     },
     awaitEnd: (key, signal) => {
       const feed = feedOf(key);
-      if (feed.end) return Promise.resolve(feed.end);
+      if (feed.end) return Promise.resolve(null);
       if (feed.followers.size === 0 && feed.waiters.size === 0) onInterest(key, true);
-      return new Promise<RunEnd>((resolve, reject) => {
+      return new Promise<RunResult | null>((resolve, reject) => {
         const onAbort = (): void => {
           feed.waiters.delete(done);
           if (feed.followers.size === 0 && feed.waiters.size === 0) onInterest(key, false);
           reject(signal.reason as Error);
         };
-        const done = (end: RunEnd): void => {
+        const done = (result: RunResult | null): void => {
           signal.removeEventListener("abort", onAbort);
-          resolve(end);
+          resolve(result);
         };
         if (signal.aborted) return onAbort();
         signal.addEventListener("abort", onAbort, { once: true });

@@ -15,12 +15,12 @@ export type FinishRun = Omit<FinishItem, "end" | "endCount" | "error" | "threadI
 /** Ends a run with its runner's result. The first outcome stands, a replay gets it, a superseded holder changes nothing, and a report that lacks
  *  events is told from where to send them. */
 export async function finishRun(plane: Plane, input: FinishRun): Promise<Finished> {
-  const end = endFrames(input.status, input.failure, plane.clock.now());
+  const frames = endFrames(input.status, input.failure, plane.clock.now());
   const item: FinishItem = {
     ...input,
     reason: "",
-    end: end.bytes,
-    endCount: end.count,
+    end: frames.bytes,
+    endCount: frames.count,
     error: input.failure ? JSON.stringify(input.failure) : null,
     threadInterrupts: input.status === "waiting" ? threadInterrupts(input) : null,
   };
@@ -28,12 +28,15 @@ export async function finishRun(plane: Plane, input: FinishRun): Promise<Finishe
   const finished = await plane.path.finish(item);
   if (finished.verdict === "recorded") {
     const key = runKey(input.tenantId, input.runId);
-    const count = eventCount({ segments: input.tail }) + end.count;
+    const count = eventCount({ segments: input.tail }) + frames.count;
     if (finished.firstSeq > 0) {
-      const body = Buffer.concat([...input.tail.map((segment) => segment.body), end.bytes]);
-      publishChunk(plane, key, finished.firstSeq, count, body, {
+      const body = Buffer.concat([...input.tail.map((segment) => segment.body), frames.bytes]);
+      const end = { status: input.status, lastSeq: finished.firstSeq + count - 1 };
+      publishChunk(plane, key, finished.firstSeq, count, body, end, {
         status: input.status,
-        lastSeq: finished.firstSeq + count - 1,
+        error: item.error,
+        values: input.values,
+        interrupts: item.threadInterrupts,
       });
     }
     if (finished.next) wakeRun(plane, finished.next);

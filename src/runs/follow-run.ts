@@ -3,9 +3,9 @@ import { type RunId, runKey, type ThreadId } from "../domain/ids.js";
 import { isFinalRunState, type RunState } from "../domain/moves/run.js";
 import type { Scope } from "../domain/scope.js";
 import { withTenantReads } from "../store/reads.js";
-import { findRun, type Run, type RunOutcome, readOutcome } from "../store/runs.js";
+import { findRun, type Run, readOutcome } from "../store/runs.js";
 import { metadataFrame } from "./control-frames.js";
-import { type FollowerSink, type Following, logChunk } from "./feeds.js";
+import { type FollowerSink, type Following, logChunk, type RunResult } from "./feeds.js";
 import type { Plane } from "./plane.js";
 
 export interface FollowTarget {
@@ -33,8 +33,9 @@ export function followRun(plane: Plane, scope: Scope, run: FollowTarget, after: 
 }
 
 /** Waits for the run's end and returns its outcome. */
-export async function awaitOutcome(plane: Plane, scope: Scope, runId: RunId, signal: AbortSignal): Promise<RunOutcome> {
-  await plane.feeds.awaitEnd(runKey(scope.tenantId, runId), signal);
+export async function awaitOutcome(plane: Plane, scope: Scope, runId: RunId, signal: AbortSignal): Promise<RunResult> {
+  const result = await plane.feeds.awaitEnd(runKey(scope.tenantId, runId), signal);
+  if (result) return result;
   const outcome = await withTenantReads(plane.stores, scope, (tenant) => readOutcome(tenant, runId));
   if (!outcome) throw new DomainError("RUN_NOT_FOUND");
   return outcome;

@@ -2,7 +2,7 @@ import { type RunKey, runKey } from "../domain/ids.js";
 import { isFinalRunState, type RunState } from "../domain/moves/run.js";
 import type { NextRun } from "../store/run-path/finish.js";
 import type { RunMoved } from "../store/run-path/moves.js";
-import { logChunk, type RunEnd } from "./feeds.js";
+import { logChunk, type RunEnd, type RunResult } from "./feeds.js";
 import type { Plane } from "./plane.js";
 
 /** Carries a committed stretch of a run's log to its followers, here and elsewhere. */
@@ -13,10 +13,11 @@ export function publishChunk(
   count: number,
   body: Buffer,
   end: RunEnd | null,
+  result?: RunResult,
 ): void {
   const chunk = logChunk(firstSeq, count, body);
   plane.feeds.push(key, chunk);
-  if (end) plane.feeds.end(key, end);
+  if (end) plane.feeds.end(key, end, result);
   plane.signals.committed(key, chunk, end);
 }
 

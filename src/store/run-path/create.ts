@@ -86,6 +86,23 @@ export async function createRuns(
   again: boolean,
   window: number,
 ): Promise<Created[]> {
+  try {
+    return await createBatch(pool, items, again, window);
+  } catch (error) {
+    // Another process committed an equal idempotency key or run id in the same moment: now it can be seen.
+    if ((error as { code?: string }).code !== uniqueViolation) throw error;
+    return createBatch(pool, items, again, window);
+  }
+}
+
+const uniqueViolation = "23505";
+
+async function createBatch(
+  pool: pg.Pool,
+  items: readonly CreateItem[],
+  again: boolean,
+  window: number,
+): Promise<Created[]> {
   const rows = items.map((item) => ({
     tenant_id: item.tenantId,
     run_id: item.runId,
