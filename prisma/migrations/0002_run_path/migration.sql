@@ -19,6 +19,8 @@ begin
     select i.tenant_id, i.thread_id, 'idle', i.thread_metadata, null, null, i.thread_mode = 'temporary'
     from json_to_recordset(p_items) as i (tenant_id uuid, thread_id uuid, thread_mode text, thread_metadata json)
     where i.thread_mode <> 'existing'
+    -- In one order, so that two batches that make the same threads wait for each other in a line, not in a circle.
+    order by i.tenant_id, i.thread_id
     on conflict do nothing;
 
   perform 1 from thread t
@@ -104,6 +106,11 @@ begin
       updated_at = v_now,
       graph_id = coalesce(t.graph_id, p.graph_id),
       agent_id = coalesce(t.agent_id, p.agent_id),
+      interrupts = case
+        when p.open_ids is null or p.purpose <> 'run' then t.interrupts
+        when p.resume = 'map' and not (p.open_ids <@ p.resume_ids) then t.interrupts
+        when p.resume is not null or p_input[p.ord] is not null then null
+        else t.interrupts end,
       metadata = case when t.agent_id is null and p.purpose = 'run'
         then (t.metadata::jsonb || jsonb_build_object('graph_id', p.graph_id, 'assistant_id', p.agent_id))::json else t.metadata end
     from placed p
@@ -398,10 +405,12 @@ begin
     perform run_extras_v1(v_ok, p_items, p_checkpoints, p_head, p_meta, p_view, p_writes, p_write_data, p_blobs, p_blob_data, p_steps);
   end if;
 
+  -- What was asked before is not asked any more once a run of the thread went through or asks anew.
+  update interrupt n set status = 'superseded'
+  from rows from (json_to_recordset(p_items) as (tenant_id uuid, thread_id uuid, status text, purpose text)) with ordinality as i
+  where i.ordinality = any (v_ok) and i.status in ('success', 'waiting') and i.purpose = 'run' and n.tenant_id = i.tenant_id and n.thread_id = i.thread_id
+    and n.status = 'open';
   if exists (select 1 from json_to_recordset(p_items) as i (status text) where i.status = 'waiting') then
-    update interrupt n set status = 'superseded'
-    from rows from (json_to_recordset(p_items) as (tenant_id uuid, thread_id uuid, status text)) with ordinality as i
-    where i.ordinality = any (v_ok) and i.status = 'waiting' and n.tenant_id = i.tenant_id and n.thread_id = i.thread_id and n.status = 'open';
     insert into interrupt (tenant_id, thread_id, id, run_id, status, namespace, task_id, value)
     select i.tenant_id, i.thread_id, q.id, i.run_id, 'open', q.namespace, q.task_id, p_interrupt_values[q.value]
     from rows from (json_to_recordset(p_items) as (tenant_id uuid, run_id uuid, thread_id uuid, status text, interrupts json)) with ordinality as i
@@ -433,7 +442,8 @@ begin
         when exists (select 1 from interrupt n where n.tenant_id = t.tenant_id and n.thread_id = t.id and n.status = 'open') then 'interrupted' else 'idle' end,
       values = case when p_values[i.ord] is null then t.values end,
       values_run_id = case when p_values[i.ord] is null then t.values_run_id else i.run_id end,
-      interrupts = case when i.status = 'waiting' then p_interrupts[i.ord] when i.purpose = 'update_state' then t.interrupts end,
+      interrupts = case when i.status = 'waiting' then p_interrupts[i.ord]
+        when exists (select 1 from interrupt n where n.tenant_id = t.tenant_id and n.thread_id = t.id and n.status = 'open') then t.interrupts end,
       state_updated_at = case when p_values[i.ord] is null then t.state_updated_at else v_now end,
       updated_at = v_now,
       deleted_at = case when r.delete_thread then v_now else t.deleted_at end
