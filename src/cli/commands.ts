@@ -1,8 +1,10 @@
 import type { Command } from "./command.js";
+import { devCommand } from "./dev.js";
 import { migrateCommand } from "./migrate.js";
 import { serveCommand } from "./serve.js";
 
 export const commands: Readonly<Record<string, Command>> = {
+  dev: devCommand,
   serve: serveCommand,
   migrate: migrateCommand,
   help: {

@@ -1,0 +1,19 @@
+import { readOptions, usage } from "../dev/options.js";
+import { runDev } from "../dev/run-dev.js";
+import type { Command } from "./command.js";
+
+export const devCommand: Command = {
+  summary: "Runs everything on this machine: stores, plane, a sample runner, a first run.",
+  usage,
+  run: async (argv) => {
+    const options = readOptions(argv);
+    if (options.help) {
+      process.stdout.write(`${usage}\n`);
+      return 0;
+    }
+    // A terminal that was closed must not keep us from stopping in order.
+    for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
+    await runDev(options, (line) => process.stdout.write(`${line}\n`));
+    return 0;
+  },
+};

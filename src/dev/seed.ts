@@ -1,0 +1,66 @@
+import { createTenant } from "../catalog/edit-tenants.js";
+import { DomainError } from "../domain/errors.js";
+import type { TenantId } from "../domain/ids.js";
+import { apiScopes, systemScope } from "../domain/scope.js";
+import type { Authenticator } from "../governance/authenticate.js";
+import { createApiKey } from "../governance/edit-api-keys.js";
+import { createRunnerToken } from "../governance/edit-runner-tokens.js";
+import type { Stores } from "../store/client.js";
+import { findTenantIdBySlug } from "../store/system.js";
+import type { DevTenant } from "./dev-file.js";
+
+const SLUG = "demo";
+/** The kind that the runner SDK says it is unless it is told otherwise. */
+export const RUNNER_KIND = "typescript";
+
+export interface Seed {
+  readonly stores: Stores;
+  readonly authenticator: Authenticator;
+  readonly rootKey: string;
+  readonly sweeperUrl: string;
+}
+
+/** The demo tenant with credentials that work. Those of an earlier start are kept as long as this database knows them. */
+export async function seedDemoTenant(seed: Seed, known: DevTenant | undefined): Promise<DevTenant> {
+  const id = (await findTenantIdBySlug(seed.sweeperUrl, SLUG)) ?? (await createDemoTenant(seed));
+  const kept = known?.id === id ? known : undefined;
+  const scope = systemScope(id);
+  const { stores, rootKey, authenticator } = seed;
+  const apiKey = (name: string, scopes: Parameters<typeof createApiKey>[3]["scopes"]) => async () =>
+    (await createApiKey(stores, rootKey, scope, { name, scopes, expiresAt: null })).text;
+  const runnerToken = async () =>
+    (await createRunnerToken(stores, rootKey, scope, { name: "dev", kind: RUNNER_KIND, expiresAt: null })).text;
+  return {
+    id,
+    slug: SLUG,
+    adminKey: await keptOrNew(kept?.adminKey, authenticator.client, apiKey("dev admin", apiScopes)),
+    apiKey: await keptOrNew(kept?.apiKey, authenticator.client, apiKey("dev", ["runs:read", "runs:write"])),
+    runnerToken: await keptOrNew(kept?.runnerToken, authenticator.runner, runnerToken),
+  };
+}
+
+async function createDemoTenant({ stores, sweeperUrl }: Seed): Promise<TenantId> {
+  try {
+    return (await createTenant(stores, { slug: SLUG, name: "Demo" })).id;
+  } catch (error) {
+    // Another process on the same database was quicker.
+    const id = await findTenantIdBySlug(sweeperUrl, SLUG);
+    if (id === undefined) throw error;
+    return id;
+  }
+}
+
+async function keptOrNew(
+  kept: string | undefined,
+  check: (text: string) => Promise<unknown>,
+  create: () => Promise<string>,
+): Promise<string> {
+  if (kept === undefined) return create();
+  try {
+    await check(kept);
+    return kept;
+  } catch (error) {
+    if (error instanceof DomainError && error.code === "UNAUTHENTICATED") return create();
+    throw error;
+  }
+}
