@@ -23,6 +23,7 @@ const types: pg.CustomTypesConfig = {
 };
 
 export function openStores(databaseUrl: string, log: Log): Stores {
+  let closing = false;
   const open = (max: number, name: string): pg.Pool => {
     const pool = new pg.Pool({
       connectionString: databaseUrl,
@@ -36,7 +37,10 @@ export function openStores(databaseUrl: string, log: Log): Stores {
       keepAlive: true,
     });
     // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
-    pool.on("error", (error) => log.warn({ err: error.message, pool: name }, "database connection lost"));
+    pool.on("error", (error) => {
+      // A pool counts as ended before its last goodbye has arrived, and a server that stops right behind us cuts that connection.
+      if (!closing) log.warn({ err: error.message, pool: name }, "database connection lost");
+    });
     return pool;
   };
   const path = open(pathConnections, "path");
@@ -45,6 +49,7 @@ export function openStores(databaseUrl: string, log: Log): Stores {
     path,
     app,
     close: async () => {
+      closing = true;
       await Promise.all([path.end(), app.end()]);
     },
   };
