@@ -47,13 +47,15 @@ export interface StoredRun {
   cancel: boolean;
   /** Verdicts of batches, in order. */
   readonly verdicts: BatchVerdict[];
+  /** Digests of the blobs that came with the assignment or from the run. */
+  readonly blobs: Set<string>;
 }
 
 export type PlaneStore = ReturnType<typeof createPlaneStore>;
 
 export function createPlaneStore() {
   const runs = new Map<string, StoredRun>();
-  const blobs = new Map<string, { type: string; data: Buffer }>();
+  const blobs = new Map<string, Buffer>();
   const parts = new Map<string, Buffer[]>();
   const violations: string[] = [];
   const nameOf = (ref: RunRef): string => `${ref.tenantId}/${ref.runId}`;
@@ -76,6 +78,7 @@ export function createPlaneStore() {
       reports: [],
       cancel: false,
       verdicts: [],
+      blobs: new Set(assignment.blobs.map(({ digest }) => digest.toString("hex"))),
     };
     runs.set(nameOf(assignment.run!), run);
     return run;
@@ -134,8 +137,9 @@ export function createPlaneStore() {
       parts.delete(key);
       const data = Buffer.concat(list);
       if (createHash("sha256").update(data).digest("hex") !== key) violated("a blob whose digest is wrong");
-      if (blobs.has(key)) violated("a blob that the plane had already");
-      blobs.set(key, { type: "", data });
+      if (run.blobs.has(key)) violated("a blob that the run had sent, or was given, before");
+      run.blobs.add(key);
+      blobs.set(key, data);
     }
     for (const checkpoint of batch.checkpoints) {
       for (const channel of checkpoint.channels) {
@@ -208,7 +212,7 @@ export function createPlaneStore() {
     );
     const sent = [...digests].map((key) => {
       const digest = Buffer.from(key, "hex");
-      return { digest, part: 0, parts: 1, data: blobs.get(key)!.data };
+      return { digest, part: 0, parts: 1, data: blobs.get(key)! };
     });
     return { checkpoints, blobs: sent };
   }

@@ -261,7 +261,9 @@ export async function startPlane(overrides: Partial<Switches> = {}): Promise<Pla
     run.stored = 0;
     const ref = { ...run.assignment.run!, generation: run.generation };
     const attempt = run.assignment.attempt + 1;
-    offer({ ...run.assignment, ...store.lineage(run.assignment.threadId), attempt, ...fields, run: ref });
+    const lineage = store.lineage(run.assignment.threadId);
+    for (const { digest } of lineage.blobs) run.blobs.add(digest.toString("hex"));
+    offer({ ...run.assignment, ...lineage, attempt, ...fields, run: ref });
     return run;
   }
 
