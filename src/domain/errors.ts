@@ -28,6 +28,12 @@ export const errorTable = {
     title: "The idempotency key or run id was used with another request.",
   },
   RUN_ACTIVE: { http: 409, grpc: "FAILED_PRECONDITION", title: "The run has not ended: cancel it first." },
+  CREDENTIAL_ENDED: { http: 409, grpc: "FAILED_PRECONDITION", title: "The credential is expired or revoked." },
+  ROTATION_OPEN: {
+    http: 409,
+    grpc: "FAILED_PRECONDITION",
+    title: "The secret of before the last rotation still works.",
+  },
   VERSION_CONFLICT: { http: 409, grpc: "ABORTED", title: "The object changed since it was read." },
   BODY_TOO_LARGE: { http: 413, grpc: "RESOURCE_EXHAUSTED", title: "The body is larger than allowed." },
   EVENT_TOO_LARGE: { http: 413, grpc: "RESOURCE_EXHAUSTED", title: "The event is larger than allowed." },

@@ -1,8 +1,9 @@
 import { DomainError } from "../domain/errors.js";
+import type { CredentialId } from "../domain/ids.js";
 import type { RunnerScope, Scope } from "../domain/scope.js";
 import type { Clock } from "../platform/clock.js";
 import type { Stores } from "../store/client.js";
-import { findApiKey, findRunnerToken, type StoredCredential } from "../store/credentials.js";
+import { findApiKey, findRunnerToken, type StoredCredential, touchCredentials } from "../store/credentials.js";
 import { type CredentialKind, hashSecret, parseCredential, sameHash } from "./credential-text.js";
 
 // Order of checks: form and checksum, look-up by public id, constant-time comparison (also when the id is unknown), expiry and revocation from the
@@ -16,6 +17,10 @@ export interface Authenticator {
   runner(text: string): Promise<RunnerScope>;
   /** A credential was changed somewhere. */
   forget(publicId: string): void;
+  /** Calls back after each `forget`, for those who must look again at once. Returns how to stop it. */
+  onForget(listener: () => void): () => void;
+  /** Writes down which credentials were used; then only forgets. */
+  stop(): Promise<void>;
 }
 
 interface Cached {
@@ -26,21 +31,52 @@ interface Cached {
 const maxCached = 10_000;
 const unknownCacheMs = 1_000;
 const dummy = Buffer.alloc(32);
+// Uses are noted to the minute, so a credential is written at most once a minute and process; a few seconds of them share a statement.
+const touchEveryMs = 60_000;
+const touchAfterMs = 5_000;
 
 export function createAuthenticator(stores: Stores, rootKey: string, clock: Clock, cacheMs: number): Authenticator {
   const cache = new Map<string, Cached>();
   const pending = new Map<string, Promise<StoredCredential | null>>();
 
+  let forgotten = 0;
+  const listeners = new Set<() => void>();
+  const touched = new Map<CredentialId, number>();
+  let used: Record<CredentialKind, CredentialId[]> = { api_key: [], runner_token: [] };
+  let timer: NodeJS.Timeout | undefined;
+
+  const writeUsed = async (): Promise<void> => {
+    timer = undefined;
+    const { api_key: keys, runner_token: tokens } = used;
+    used = { api_key: [], runner_token: [] };
+    if (keys.length + tokens.length === 0) return;
+    // A note that is lost is made again at the next use.
+    await touchCredentials(stores.app, keys, tokens).catch(() => {
+      for (const id of [...keys, ...tokens]) touched.delete(id);
+    });
+  };
+  const noteUse = (kind: CredentialKind, id: CredentialId): void => {
+    const now = clock.monotonic();
+    const last = touched.get(id);
+    if (last !== undefined && now - last < touchEveryMs) return;
+    if (touched.size >= maxCached) touched.clear();
+    touched.set(id, now);
+    used[kind].push(id);
+    timer ??= setTimeout(() => void writeUsed(), touchAfterMs).unref();
+  };
+
   const look = async (kind: CredentialKind, publicId: string): Promise<StoredCredential | null> => {
     const key = `${kind}:${publicId}`;
     const hit = cache.get(key);
     if (hit && hit.until > clock.monotonic()) return hit.row;
+    const before = forgotten;
     let question = pending.get(key);
     if (!question) {
-      question = (kind === "api_key" ? findApiKey : findRunnerToken)(stores.app, publicId).finally(() =>
-        pending.delete(key),
-      );
-      pending.set(key, question);
+      const asked = (kind === "api_key" ? findApiKey : findRunnerToken)(stores.app, publicId).finally(() => {
+        if (pending.get(key) === asked) pending.delete(key);
+      });
+      question = asked;
+      pending.set(key, asked);
     }
     let row: StoredCredential | null;
     try {
@@ -48,6 +84,8 @@ export function createAuthenticator(stores: Stores, rootKey: string, clock: Cloc
     } catch (error) {
       throw new DomainError("UNAVAILABLE", undefined, {}, error);
     }
+    // What was read while a change was told may be from before it.
+    if (before !== forgotten) return row;
     if (cache.size >= maxCached) cache.delete(cache.keys().next().value as string);
     cache.set(key, { row, until: clock.monotonic() + (row ? cacheMs : Math.min(cacheMs, unknownCacheMs)) });
     return row;
@@ -64,6 +102,7 @@ export function createAuthenticator(stores: Stores, rootKey: string, clock: Cloc
     if (!row || !(current || previous) || row.revokedAt || (row.expiresAt && row.expiresAt.getTime() <= now)) {
       throw new DomainError("UNAUTHENTICATED");
     }
+    noteUse(kind, row.id);
     return row;
   };
 
@@ -77,8 +116,20 @@ export function createAuthenticator(stores: Stores, rootKey: string, clock: Cloc
       return { poolId: row.tenantId, kind: row.kind, tokenId: row.id };
     },
     forget: (publicId) => {
+      forgotten++;
+      pending.delete(`api_key:${publicId}`);
+      pending.delete(`runner_token:${publicId}`);
       cache.delete(`api_key:${publicId}`);
       cache.delete(`runner_token:${publicId}`);
+      for (const listener of listeners) listener();
+    },
+    onForget: (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    stop: () => {
+      clearTimeout(timer);
+      return writeUsed();
     },
   };
 }

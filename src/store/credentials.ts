@@ -1,6 +1,7 @@
 import type pg from "pg";
 import type { CredentialId, TenantId } from "../domain/ids.js";
 import type { ApiScope } from "../domain/scope.js";
+import type { TenantTx } from "./tx.js";
 
 /** A stored credential as authentication needs it, found by its public id across tenants: nobody is known yet. */
 export interface StoredCredential {
@@ -52,4 +53,67 @@ export function findApiKey(pool: pg.Pool, publicId: string): Promise<StoredCrede
 
 export function findRunnerToken(pool: pg.Pool, publicId: string): Promise<StoredCredential | null> {
   return find(pool, "runner_token_find_v1", publicId);
+}
+
+/** Notes that credentials were used, to the minute. */
+export async function touchCredentials(
+  pool: pg.Pool,
+  apiKeys: readonly CredentialId[],
+  runnerTokens: readonly CredentialId[],
+): Promise<void> {
+  await pool.query({
+    name: "credential_touch_v1",
+    text: "select credential_touch_v1($1, $2)",
+    values: [apiKeys, runnerTokens],
+  });
+}
+
+/** The kinds of credentials; each is the name of its table. */
+export type CredentialTable = "api_key" | "runner_token";
+
+export interface LockedCredential {
+  readonly publicId: string;
+  readonly previousExpiresAt: Date | null;
+  readonly expiresAt: Date | null;
+  readonly revokedAt: Date | null;
+  /** API keys only. */
+  readonly scopes: readonly ApiScope[];
+}
+
+/** Null when unknown or foreign. */
+export async function lockCredential(
+  tx: TenantTx,
+  table: CredentialTable,
+  id: CredentialId,
+): Promise<LockedCredential | null> {
+  const rows = await tx.query<LockedCredential & pg.QueryResultRow>(
+    `select public_id as "publicId", previous_expires_at as "previousExpiresAt", expires_at as "expiresAt", revoked_at as "revokedAt",
+       ${table === "api_key" ? "scopes" : "'{}'::text[] as scopes"}
+     from ${table} where tenant_id = $1 and id = $2 for update`,
+    [tx.scope.tenantId, id],
+  );
+  return rows[0] ?? null;
+}
+
+/** Puts a new secret into the first slot; the one of before moves to the second, until its deadline, or goes. */
+export async function writeRotation(
+  tx: TenantTx,
+  table: CredentialTable,
+  id: CredentialId,
+  secret: { readonly hash: Buffer; readonly last4: string },
+  previousExpiresAt: Date | null,
+): Promise<void> {
+  await tx.query(
+    `update ${table} set previous_hash = case when $5::timestamptz is not null then secret_hash end, previous_expires_at = $5, secret_hash = $3, last4 = $4,
+       rotated_at = clock_timestamp()
+     where tenant_id = $1 and id = $2`,
+    [tx.scope.tenantId, id, secret.hash, secret.last4, previousExpiresAt],
+  );
+}
+
+export async function writeRevocation(tx: TenantTx, table: CredentialTable, id: CredentialId): Promise<void> {
+  await tx.query(`update ${table} set revoked_at = clock_timestamp() where tenant_id = $1 and id = $2`, [
+    tx.scope.tenantId,
+    id,
+  ]);
 }

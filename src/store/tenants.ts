@@ -34,3 +34,22 @@ export async function findTenant(tenant: TenantReads): Promise<Tenant | null> {
   );
   return rows[0] ?? null;
 }
+
+const columns = `id, slug, name, weight, created_at as "createdAt"`;
+
+/** For the operator's commands, who name a tenant by its slug or its id. */
+export async function findTenantByName(stores: Stores, name: string): Promise<Tenant | null> {
+  const result = await stores.app.query<Tenant & pg.QueryResultRow>(`select ${columns} from tenant_find_v1($1)`, [
+    name,
+  ]);
+  return result.rows[0] ?? null;
+}
+
+/** For the operator's commands: a page of all tenants, by slug. */
+export async function listTenants(stores: Stores, after: string | null, limit: number): Promise<Tenant[]> {
+  const result = await stores.app.query<Tenant & pg.QueryResultRow>(`select ${columns} from tenant_list_v1($1, $2)`, [
+    after,
+    limit,
+  ]);
+  return result.rows;
+}
