@@ -692,7 +692,7 @@ grant execute on function run_claim_v1(p_items json, p_offer_ms integer) to fair
 create function run_create_v1(p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer)
   returns TABLE(ord integer, verdict text, run_id uuid, is_head boolean, is_admitted boolean, base_seq bigint, created timestamp with time zone, open_interrupts text[], blocking_run uuid)
   language plpgsql volatile
-  -- body of 7399 characters, md5 5c2c81e4773a0d2d5bc5db34c3a85696;
+  -- body of 7839 characters, md5 d03c82bdc9e6aaf46ac4bf7ff66dee38;
 grant execute on function run_create_v1(p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer) to fairlead_app;
 grant execute on function run_create_v1(p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer) to fairlead_sweeper;
 
@@ -740,7 +740,7 @@ grant execute on function run_fail_v1(p_tenant uuid, p_run uuid, p_fence integer
 create function run_finish_v1(p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[], p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json)
   returns TABLE(ord integer, verdict text, stored_status text, stored_reason text, source bigint, first_seq bigint, base_seq bigint, next_run uuid, next_pool uuid, next_kind text, next_admitted boolean)
   language plpgsql volatile
-  -- body of 7482 characters, md5 9a735c42a5cd077c1c03968a4843347d;
+  -- body of 7724 characters, md5 ae3889fe4f6f97d3a1f84e7ec83b8513;
 grant execute on function run_finish_v1(p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[], p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_app;
 grant execute on function run_finish_v1(p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[], p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_sweeper;
 
@@ -766,7 +766,6 @@ create function run_queues_v1(p_pools uuid[], p_kinds text[])
   language sql volatile security definer
   set search_path=public, pg_temp
   -- body of 434 characters, md5 de6b975e6477778726d9690fd6786add;
-grant execute on function run_queues_v1(p_pools uuid[], p_kinds text[]) to fairlead_app;
 
 -- function run_read_v1 of owner
 create function run_read_v1(p_tenant uuid, p_run uuid, p_after bigint, p_bytes integer)
@@ -782,7 +781,6 @@ create function run_relay_v1(p_limit integer)
   language sql volatile security definer
   set search_path=public, pg_temp
   -- body of 509 characters, md5 e37b899964ee481834897cb621e0386a;
-grant execute on function run_relay_v1(p_limit integer) to fairlead_app;
 
 -- function run_renew_v1 of owner
 create function run_renew_v1(p_items json, p_lease_ms integer)
@@ -798,7 +796,6 @@ create function run_sweep_queue_v1(p_limit integer)
   language sql volatile security definer
   set search_path=public, pg_temp
   -- body of 357 characters, md5 9df01d68ace8c5e76504bc1a4143f8eb;
-grant execute on function run_sweep_queue_v1(p_limit integer) to fairlead_app;
 
 -- function run_sweep_v1 of fairlead_sweeper
 create function run_sweep_v1(p_limit integer, p_grace_ms integer)
@@ -806,7 +803,6 @@ create function run_sweep_v1(p_limit integer, p_grace_ms integer)
   language sql volatile security definer
   set search_path=public, pg_temp
   -- body of 694 characters, md5 54c75a3d2167ad9660dc8222bb923e73;
-grant execute on function run_sweep_v1(p_limit integer, p_grace_ms integer) to fairlead_app;
 
 -- function run_take_back_v1 of owner
 create function run_take_back_v1(p_tenant uuid, p_run uuid, p_fence integer, p_cause text, p_max_handbacks integer, p_again bytea, p_again_count integer, p_end bytea, p_end_count integer, p_end_status text, p_end_reason text, p_end_error json, p_cancel_end bytea, p_cancel_end_count integer)

@@ -57,7 +57,7 @@ export async function compose(config: Config, log: Log): Promise<RunningPlane> {
 async function assemble(config: Config, log: Log, services: Service[]): Promise<Omit<RunningPlane, "stop">> {
   const clock = systemClock;
   const { limits } = config;
-  const stores = openStores(config.databaseUrl, log);
+  const stores = openStores(config.databaseUrl, config.sweeperDatabaseUrl, log);
   services.push({ name: "stores", stop: stores.close });
 
   const live: Live = config.redisUrl

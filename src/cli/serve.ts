@@ -13,7 +13,7 @@ export const serveCommand: Command = {
     const roles = argv[0] === "--roles" && argv[1] ? { roles: argv[1].split(",") } : {};
     const config = readConfig(undefined, roles);
     const log = createLog(config.logLevel);
-    for (const url of [config.databaseUrl, config.queueDatabaseUrl]) {
+    for (const url of [config.databaseUrl, config.sweeperDatabaseUrl, config.queueDatabaseUrl]) {
       const complaints = url ? await checkPosture(url) : [];
       if (complaints.length > 0) throw new RefusedPosture(complaints);
     }

@@ -54,7 +54,8 @@ export type DispatchPath = (typeof dispatchPaths)[number];
 const schema = z.object({
   /** Connects as the app role. */
   databaseUrl: z.string().startsWith("postgres"),
-  sweeperDatabaseUrl: z.string().startsWith("postgres").optional(),
+  /** Connects as the sweeper role, which finds work across tenants and decides nothing. */
+  sweeperDatabaseUrl: z.string().startsWith("postgres"),
   /** For BullMQ on PostgreSQL; unused when redisUrl is set. */
   queueDatabaseUrl: z.string().startsWith("postgres").optional(),
   redisUrl: z.string().startsWith("redis").optional(),

@@ -4,12 +4,15 @@ import type { Log } from "../platform/log.js";
 // A run of the plane uses few connections on purpose: on two cores more of them are slower (64 clients on 64 connections wrote half of what 16 did).
 const pathConnections = 8;
 const readConnections = 8;
+const sweepConnections = 2;
 
 export interface Stores {
   /** For the coalescers of a run's path: one statement a flush. */
   readonly path: pg.Pool;
   /** For everything else, in transactions of its own. */
   readonly app: pg.Pool;
+  /** For background sweeps: another role, which sees the names of all tenants' runs and changes nothing but dispatch columns. */
+  readonly sweep: pg.Pool;
   close(): Promise<void>;
 }
 
@@ -22,11 +25,11 @@ const types: pg.CustomTypesConfig = {
   }) as pg.CustomTypesConfig["getTypeParser"],
 };
 
-export function openStores(databaseUrl: string, log: Log): Stores {
+export function openStores(databaseUrl: string, sweeperDatabaseUrl: string, log: Log): Stores {
   let closing = false;
-  const open = (max: number, name: string): pg.Pool => {
+  const open = (connectionString: string, max: number, name: string): pg.Pool => {
     const pool = new pg.Pool({
-      connectionString: databaseUrl,
+      connectionString,
       max,
       types,
       application_name: `fairlead ${name}`,
@@ -43,14 +46,16 @@ export function openStores(databaseUrl: string, log: Log): Stores {
     });
     return pool;
   };
-  const path = open(pathConnections, "path");
-  const app = open(readConnections, "app");
+  const path = open(databaseUrl, pathConnections, "path");
+  const app = open(databaseUrl, readConnections, "app");
+  const sweep = open(sweeperDatabaseUrl, sweepConnections, "sweep");
   return {
     path,
     app,
+    sweep,
     close: async () => {
       closing = true;
-      await Promise.all([path.end(), app.end()]);
+      await Promise.all([path.end(), app.end(), sweep.end()]);
     },
   };
 }

@@ -10,8 +10,9 @@ const batch = 500;
 export function startRelay(plane: Plane): Service {
   const tick = async (): Promise<void> => {
     const queues = plane.parked.queues();
-    if (queues.length > 0) for (const queue of await queuesWithWork(plane.stores.app, queues)) plane.parked.wake(queue);
-    for (const run of await rehintRuns(plane.stores.app, batch))
+    if (queues.length > 0)
+      for (const queue of await queuesWithWork(plane.stores.sweep, queues)) plane.parked.wake(queue);
+    for (const run of await rehintRuns(plane.stores.sweep, batch))
       plane.signals.waiting(run.queue, run.tenantId, run.runId, run.dispatchNo);
   };
   return repeat("relay", plane.limits.relayEveryMs, tick, (error) => {

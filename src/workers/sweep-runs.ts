@@ -43,9 +43,10 @@ export function startSweep(plane: Plane): Service {
     const now = clock.monotonic();
     if (now - lastTick > limits.sweepEveryMs + limits.leaseMs / 2) trustedFrom = now + limits.leaseMs;
     lastTick = now;
-    const found = await sweepRuns(plane.stores.app, batch, limits.cancelGraceMs);
+    const found = await sweepRuns(plane.stores.sweep, batch, limits.cancelGraceMs);
     for (const run of found) await handle(run);
-    for (const run of await sweepQueue(plane.stores.app, batch)) await expireRun(plane, { ...run, fence: 0 }, "queue");
+    for (const run of await sweepQueue(plane.stores.sweep, batch))
+      await expireRun(plane, { ...run, fence: 0 }, "queue");
     lastTick = clock.monotonic();
   };
 

@@ -813,7 +813,9 @@ begin
   for f in select p.oid::regprocedure from pg_proc p join pg_namespace n on n.oid = p.pronamespace
     where n.nspname = 'public' and p.prokind = 'f' and (p.proname ~ '^(run|agent|api_key|runner_token)_' or p.proname in ('set_tenants', 'current_tenants')) loop
     execute format('revoke all on function %s from public', f);
-    execute format('grant execute on function %s to fairlead_app, fairlead_sweeper', f);
+    -- What looks across tenants in the background is the sweeper's alone.
+    execute format('grant execute on function %s to %s', f,
+      case when f::text ~ '^run_(sweep|sweep_queue|relay|queues)_v1' then 'fairlead_sweeper' else 'fairlead_app, fairlead_sweeper' end);
   end loop;
   for f in select p.oid::regprocedure from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname = 'public' and p.prosecdef loop
     execute format('alter function %s owner to fairlead_sweeper', f);
