@@ -3,12 +3,14 @@ import { randomBytes } from "node:crypto";
 import {
   accessSync,
   chmodSync,
+  chownSync,
   constants,
   existsSync,
   mkdirSync,
   readFileSync,
   renameSync,
   statfsSync,
+  statSync,
   writeFileSync,
 } from "node:fs";
 import path from "node:path";
@@ -86,5 +88,10 @@ export function writePrivately(file: string, content: string): void {
   const draft = `${file}.new`;
   writeFileSync(draft, content, { mode: 0o600 });
   chmodSync(draft, 0o600);
+  if (process.geteuid?.() === 0) {
+    // A start by root must not lock the owner of the directory out of their own data.
+    const { uid, gid } = statSync(path.dirname(file));
+    chownSync(draft, uid, gid);
+  }
   renameSync(draft, file);
 }

@@ -29,7 +29,9 @@ export function readOptions(argv: readonly string[]): DevOptions {
   const values = parse(argv);
   return {
     port: values.port === undefined ? DEFAULT_PORT : readPort(values.port),
-    dataDir: path.resolve(values["data-dir"] ?? path.join(checkout, ".fairlead")),
+    dataDir: path.resolve(
+      values["data-dir"] === undefined ? path.join(checkout, ".fairlead") : named(values["data-dir"]),
+    ),
     demo: values["no-demo"] !== true,
     redis: values.redis === true,
     help: values.help === true,
@@ -55,6 +57,12 @@ function parse(argv: readonly string[]) {
       cause,
     });
   }
+}
+
+/** An empty name, as an unset variable makes, would mean the directory in which we happen to stand. */
+function named(directory: string): string {
+  if (directory.trim() !== "") return directory;
+  throw new SetupError("--data-dir: is empty.", "Name a directory, or leave the option out.");
 }
 
 function readPort(text: string): number {

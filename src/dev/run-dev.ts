@@ -143,7 +143,7 @@ function portProblem(port: number, cause: NodeJS.ErrnoException): SetupError {
   const why = cause.code === "EADDRINUSE" ? "is in use by another program" : `cannot be used (${cause.code})`;
   return new SetupError(
     `Port ${port} on ${HOST} ${why}.`,
-    `Stop that program, or choose another port: npm start -- --port ${port === 4500 ? 4600 : port + 1}`,
+    `Stop that program, or choose another port: npm start -- --port ${port < 65_000 ? port + 100 : port - 100}`,
     { cause },
   );
 }
