@@ -1,0 +1,152 @@
+import type { ApiScope } from "../domain/scope.js";
+import { revokeCredential, rotateCredential } from "../governance/change-credentials.js";
+import { createApiKeyOnce, keyLifeDefaultMs } from "../governance/edit-api-keys.js";
+import { builder } from "./builder.js";
+import { type GraphqlContext, need } from "./context.js";
+import { type CredentialPayload, credentialStatus, RevokeInput, RotateInput } from "./credential.js";
+import { ApiScopeEnum, CredentialStatusEnum } from "./enums.js";
+import { outcomeOf, UserErrorRef } from "./errors.js";
+import { uuidOf, uuidOrNil } from "./ids.js";
+import { askedOf, connectionCost, readConnection } from "./pages.js";
+
+const keyOf = (context: GraphqlContext, id: string) => ({ tenantId_id: { tenantId: context.scope.tenantId, id } });
+
+const ApiKey = builder.prismaNode("ApiKey", {
+  description: "A client credential. Its secret is shown once, when it is made or rotated.",
+  id: { resolve: (key) => key.id },
+  findUnique: (id, context) => {
+    need(context, "admin:read");
+    return keyOf(context, uuidOrNil(id));
+  },
+  select: { tenantId: true, id: true },
+  fields: (t) => ({
+    uuid: t.exposeString("id"),
+    name: t.exposeString("name"),
+    publicId: t.exposeString("publicId", { description: "The part of the key that is not secret." }),
+    last4: t.exposeString("last4"),
+    scopes: t.field({ type: [ApiScopeEnum], select: { scopes: true }, resolve: (key) => key.scopes as ApiScope[] }),
+    status: t.field({
+      type: CredentialStatusEnum,
+      select: { expiresAt: true, revokedAt: true },
+      resolve: (key, _args, context) => credentialStatus(key, context.plane.clock.now()),
+    }),
+    createdBy: t.exposeString("createdBy"),
+    createdAt: t.expose("createdAt", { type: "DateTime" }),
+    rotatedAt: t.expose("rotatedAt", { type: "DateTime", nullable: true }),
+    previousExpiresAt: t.expose("previousExpiresAt", {
+      type: "DateTime",
+      nullable: true,
+      description: "Until when the secret of before the last rotation works.",
+    }),
+    expiresAt: t.expose("expiresAt", { type: "DateTime", nullable: true }),
+    revokedAt: t.expose("revokedAt", { type: "DateTime", nullable: true }),
+    lastUsedAt: t.expose("lastUsedAt", { type: "DateTime", nullable: true, description: "To the minute." }),
+  }),
+});
+
+builder.queryFields((t) => ({
+  apiKey: t.prismaField({
+    type: "ApiKey",
+    nullable: true,
+    description: "By id; null when there is none.",
+    authScopes: { scope: "admin:read" },
+    args: { id: t.arg.id({ required: true }) },
+    resolve: (query, _root, args, context) =>
+      context.operation.client.apiKey.findUnique({ ...query, where: keyOf(context, uuidOf("ApiKey", args.id)) }),
+  }),
+  apiKeys: t.connection({
+    type: ApiKey,
+    authScopes: { scope: "admin:read" },
+    complexity: connectionCost,
+    args: { includeRevoked: t.arg.boolean({ defaultValue: true }) },
+    resolve: (_root, { includeRevoked, ...args }, context, info) =>
+      readConnection(context, "apiKey", includeRevoked === false ? [{ sql: "revoked_at is null" }] : [], args, (ids) =>
+        context.operation.client.apiKey.findMany({
+          ...askedOf(context, info),
+          where: { tenantId: context.scope.tenantId, id: { in: ids } },
+        }),
+      ),
+  }),
+}));
+
+const payload = (name: string, isSecret: boolean) =>
+  builder.objectRef<CredentialPayload>(name).implement({
+    fields: (t) => ({
+      apiKey: t.prismaField({
+        type: "ApiKey",
+        nullable: true,
+        resolve: (query, { done }, _args, context) =>
+          done ? context.operation.client.apiKey.findUnique({ ...query, where: keyOf(context, done.id) }) : null,
+      }),
+      ...(isSecret
+        ? {
+            secret: t.string({
+              nullable: true,
+              description: "The whole key. It is in this answer and never again.",
+              resolve: ({ done }) => done?.text ?? null,
+            }),
+            alreadyShown: t.boolean({
+              description:
+                "The idempotency key was used before: the object is the one that was made then, without its secret.",
+              resolve: ({ done }) => done?.text === null,
+            }),
+          }
+        : {}),
+      userErrors: t.field({ type: [UserErrorRef], resolve: ({ userErrors }) => userErrors }),
+    }),
+  });
+
+const ApiKeyCreateInput = builder.inputType("ApiKeyCreateInput", {
+  fields: (t) => ({
+    name: t.string({ required: true }),
+    scopes: t.field({ type: [ApiScopeEnum], required: true, description: "None that the creator lacks." }),
+    expiresAt: t.field({ type: "DateTime", description: "At most 366 days away. Default: in 90 days." }),
+    idempotencyKey: t.string({ description: "Repeating the request under the same key makes nothing new." }),
+  }),
+});
+
+const ApiKeyCreatePayload = payload("ApiKeyCreatePayload", true);
+const ApiKeyRotatePayload = payload("ApiKeyRotatePayload", true);
+const ApiKeyRevokePayload = payload("ApiKeyRevokePayload", false);
+
+builder.mutationFields((t) => ({
+  apiKeyCreate: t.field({
+    type: ApiKeyCreatePayload,
+    authScopes: { scope: "admin:write" },
+    args: { input: t.arg({ type: ApiKeyCreateInput, required: true }) },
+    resolve: (_root, { input }, context) =>
+      outcomeOf(context, () => {
+        const { stores, rootKey, clock } = context.office;
+        const { name, scopes, idempotencyKey } = input;
+        const expiresAt = input.expiresAt ?? new Date(clock.now() + keyLifeDefaultMs);
+        const once =
+          idempotencyKey === null || idempotencyKey === undefined
+            ? null
+            : { key: idempotencyKey, input: { name, scopes, expiresAt: input.expiresAt } };
+        return createApiKeyOnce(stores, rootKey, context.scope, { name, scopes, expiresAt }, once);
+      }),
+  }),
+  apiKeyRotate: t.field({
+    type: ApiKeyRotatePayload,
+    authScopes: { scope: "admin:write" },
+    args: { input: t.arg({ type: RotateInput, required: true }) },
+    resolve: (_root, { input }, context) =>
+      outcomeOf(context, () =>
+        rotateCredential(context.office, context.scope, "api_key", {
+          id: uuidOf("ApiKey", input.id),
+          overlapMs: (input.overlapSeconds ?? 86_400) * 1000,
+          endOverlap: input.endOverlap ?? false,
+        }),
+      ),
+  }),
+  apiKeyRevoke: t.field({
+    type: ApiKeyRevokePayload,
+    description: "Ends a key for good; it is refused everywhere within five seconds.",
+    authScopes: { scope: "admin:write" },
+    args: { input: t.arg({ type: RevokeInput, required: true }) },
+    resolve: (_root, { input }, context) =>
+      outcomeOf(context, async () => ({
+        id: await revokeCredential(context.office, context.scope, "api_key", uuidOf("ApiKey", input.id)),
+      })),
+  }),
+}));

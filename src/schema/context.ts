@@ -1,0 +1,28 @@
+import { DomainError } from "../domain/errors.js";
+import type { ApiScope, Scope } from "../domain/scope.js";
+import type { CredentialOffice } from "../governance/change-credentials.js";
+import type { Plane } from "../runs/plane.js";
+import type { GraphqlReads, OperationReads } from "../store/graphql-reads.js";
+import type { CredentialWatch } from "./watch-credentials.js";
+
+/** What the facade works with. Made by compose, once. */
+export interface GraphqlDeps {
+  readonly plane: Plane;
+  readonly office: CredentialOffice;
+  readonly reads: GraphqlReads;
+  readonly watch: CredentialWatch;
+}
+
+/** What the resolvers of one operation work with. */
+export interface GraphqlContext extends GraphqlDeps {
+  readonly scope: Scope;
+  /** The caller's key, to look at it again while a subscription is open. */
+  readonly credential: string;
+  /** The operation's transaction: shadows the pool it is made from. */
+  readonly operation: OperationReads;
+}
+
+/** Throws FORBIDDEN when the credential lacks the scope. */
+export function need(context: GraphqlContext, scope: ApiScope): void {
+  if (!context.scope.scopes.has(scope)) throw new DomainError("FORBIDDEN", `The API key lacks the scope "${scope}".`);
+}

@@ -1,0 +1,35 @@
+import { runStates } from "../domain/moves/run.js";
+import { apiScopes } from "../domain/scope.js";
+import { builder } from "./builder.js";
+
+const upper = (word: string): string => word.toUpperCase().replace(/[^A-Z]/g, "_");
+const valuesOf = <Word extends string>(words: readonly Word[]) =>
+  Object.fromEntries(words.map((value) => [upper(value), { value }])) as Record<string, { value: Word }>;
+
+export const RunStatusEnum = builder.enumType("RunStatus", {
+  description: "WAITING is an end too: the run stopped at a question, and the answer starts a new run.",
+  values: valuesOf(runStates),
+});
+export const ApiScopeEnum = builder.enumType("ApiScope", {
+  description: "What a key may do.",
+  values: valuesOf(apiScopes),
+});
+export const ThreadStatusEnum = builder.enumType("ThreadStatus", {
+  values: valuesOf(["idle", "busy", "interrupted", "error"] as const),
+});
+export const StepKindEnum = builder.enumType("StepKind", {
+  values: valuesOf(["model", "tool", "agent", "node", "guardrail", "handoff", "function"] as const),
+});
+export const StepStatusEnum = builder.enumType("StepStatus", {
+  values: valuesOf(["running", "success", "error", "interrupted"] as const),
+});
+export const RunnerStatusEnum = builder.enumType("RunnerStatus", {
+  values: valuesOf(["ready", "draining", "gone"] as const),
+});
+export const CredentialStatusEnum = builder.enumType("CredentialStatus", {
+  values: valuesOf(["active", "expired", "revoked"] as const),
+});
+export const CancelActionEnum = builder.enumType("CancelAction", {
+  description: "ROLLBACK also removes the run and what it saved.",
+  values: valuesOf(["interrupt", "rollback"] as const),
+});

@@ -1,0 +1,100 @@
+import { GraphQLError } from "graphql";
+import { DomainError, errorTable } from "../domain/errors.js";
+import type { Log } from "../platform/log.js";
+import { classifyFailure } from "../store/client.js";
+import { builder } from "./builder.js";
+
+/** Why a mutation did nothing. */
+export interface UserError {
+  readonly code: string;
+  readonly field: readonly string[] | null;
+  readonly message: string;
+}
+
+export const ErrorCodeEnum = builder.enumType("ErrorCode", {
+  description: "What went wrong, for programs.",
+  values: Object.fromEntries(Object.entries(errorTable).map(([code, { title }]) => [code, { description: title }])),
+});
+
+export const UserErrorRef = builder.objectRef<UserError>("UserError").implement({
+  description: "Why a mutation did nothing.",
+  fields: (t) => ({
+    code: t.field({ type: ErrorCodeEnum, resolve: (error) => error.code }),
+    field: t.stringList({
+      nullable: true,
+      description: "Path of the input field at fault.",
+      resolve: (error) => (error.field ? [...error.field] : null),
+    }),
+    message: t.string({
+      description: "The field, the reason, and what to do.",
+      resolve: (error) => error.message,
+    }),
+  }),
+});
+
+/** Codes that are the caller's to correct; all others are top-level errors. */
+const callersFault = new Set([
+  "INVALID_INPUT",
+  "NOT_FOUND",
+  "RUN_NOT_FOUND",
+  "FORBIDDEN",
+  "CREDENTIAL_ENDED",
+  "ROTATION_OPEN",
+  "IDEMPOTENCY_MISMATCH",
+]);
+
+/** The outcome of a verb, or what the caller did wrong. The payload is read after the act, in a transaction that sees it. */
+export async function outcomeOf<Result extends object>(
+  context: { readonly operation: { close(): Promise<void> } },
+  act: () => Promise<Result>,
+): Promise<{ readonly done: Result | null; readonly userErrors: UserError[] }> {
+  await context.operation.close();
+  try {
+    return { done: await act(), userErrors: [] };
+  } catch (error) {
+    if (!(error instanceof DomainError) || !callersFault.has(error.code)) throw error;
+    const field = typeof error.facts["field"] === "string" ? [error.facts["field"]] : null;
+    return { done: null, userErrors: [{ code: error.code, field, message: error.message }] };
+  }
+}
+
+/** What a client sees of an error: ours with code and field, the query's own as they are, everything else masked and logged. */
+export function toPublicError(error: unknown, log: Log): GraphQLError {
+  const cause = rootOf(error);
+  if (cause instanceof DomainError) return publicError(cause, error);
+  if (error instanceof GraphQLError && cause instanceof GraphQLError) {
+    const { code, http, ...rest } = error.extensions;
+    const known = typeof code === "string" && code in errorTable ? code : "INVALID_INPUT";
+    return rebuilt(error.message, error, { ...rest, code: known, ...(http ? { http } : {}) });
+  }
+  const away = classifyFailure(cause) === "unknown" && typeof (cause as { code?: unknown } | null)?.code === "string";
+  log.error({ err: cause as Error }, "a GraphQL field failed");
+  return publicError(new DomainError(away ? "UNAVAILABLE" : "INTERNAL"), error);
+}
+
+function publicError(error: DomainError, seen: unknown): GraphQLError {
+  const { field } = error.facts;
+  return rebuilt(error.message, seen, {
+    code: error.code,
+    ...(typeof field === "string" ? { field } : {}),
+    ...(error.code === "UNAUTHENTICATED" ? { http: { status: 401 } } : {}),
+  });
+}
+
+function rebuilt(message: string, seen: unknown, extensions: Record<string, unknown>): GraphQLError {
+  if (!(seen instanceof GraphQLError)) return new GraphQLError(message, { extensions });
+  const { nodes, source, positions, path } = seen;
+  return new GraphQLError(message, {
+    nodes: nodes ?? null,
+    source: source ?? null,
+    positions: positions ?? null,
+    path: path ?? null,
+    extensions,
+  });
+}
+
+function rootOf(error: unknown): unknown {
+  let root = error;
+  while (root instanceof GraphQLError && root.originalError) root = root.originalError;
+  return root;
+}

@@ -1,0 +1,17 @@
+import "./scalars.js";
+import "./errors.js";
+import "./tenant.js";
+import "./agent.js";
+import "./thread.js";
+import "./run.js";
+import "./step.js";
+import "./event.js";
+import "./run-events.js";
+import "./api-key.js";
+import "./runner-token.js";
+import "./runner.js";
+import "./audit-event.js";
+import { builder } from "./builder.js";
+
+/** The whole schema: importing a type's file adds it. */
+export const graphqlSchema = builder.toSchema();

@@ -1,0 +1,159 @@
+import { revokeCredential, rotateCredential } from "../governance/change-credentials.js";
+import { createRunnerTokenOnce } from "../governance/edit-runner-tokens.js";
+import { builder } from "./builder.js";
+import { type GraphqlContext, need } from "./context.js";
+import { type CredentialPayload, credentialStatus, RevokeInput, RotateInput } from "./credential.js";
+import { CredentialStatusEnum } from "./enums.js";
+import { outcomeOf, UserErrorRef } from "./errors.js";
+import { uuidOf, uuidOrNil } from "./ids.js";
+import { askedOf, connectionCost, readConnection } from "./pages.js";
+
+const keyOf = (context: GraphqlContext, id: string) => ({ tenantId_id: { tenantId: context.scope.tenantId, id } });
+
+const RunnerToken = builder.prismaNode("RunnerToken", {
+  description: "A credential for runners of one kind. Its secret is shown once, when it is made or rotated.",
+  id: { resolve: (token) => token.id },
+  findUnique: (id, context) => {
+    need(context, "admin:read");
+    return keyOf(context, uuidOrNil(id));
+  },
+  select: { tenantId: true, id: true },
+  fields: (t) => ({
+    uuid: t.exposeString("id"),
+    name: t.exposeString("name"),
+    publicId: t.exposeString("publicId", { description: "The part of the token that is not secret." }),
+    last4: t.exposeString("last4"),
+    kind: t.exposeString("kind", { description: "The only kind of runner that may use it." }),
+    status: t.field({
+      type: CredentialStatusEnum,
+      select: { expiresAt: true, revokedAt: true },
+      resolve: (token, _args, context) => credentialStatus(token, context.plane.clock.now()),
+    }),
+    createdBy: t.exposeString("createdBy"),
+    createdAt: t.expose("createdAt", { type: "DateTime" }),
+    rotatedAt: t.expose("rotatedAt", { type: "DateTime", nullable: true }),
+    previousExpiresAt: t.expose("previousExpiresAt", {
+      type: "DateTime",
+      nullable: true,
+      description: "Until when the secret of before the last rotation works.",
+    }),
+    expiresAt: t.expose("expiresAt", { type: "DateTime", nullable: true }),
+    revokedAt: t.expose("revokedAt", { type: "DateTime", nullable: true }),
+    lastUsedAt: t.expose("lastUsedAt", { type: "DateTime", nullable: true, description: "To the minute." }),
+  }),
+});
+
+builder.queryFields((t) => ({
+  runnerToken: t.prismaField({
+    type: "RunnerToken",
+    nullable: true,
+    description: "By id; null when there is none.",
+    authScopes: { scope: "admin:read" },
+    args: { id: t.arg.id({ required: true }) },
+    resolve: (query, _root, args, context) =>
+      context.operation.client.runnerToken.findUnique({
+        ...query,
+        where: keyOf(context, uuidOf("RunnerToken", args.id)),
+      }),
+  }),
+  runnerTokens: t.connection({
+    type: RunnerToken,
+    authScopes: { scope: "admin:read" },
+    complexity: connectionCost,
+    args: { includeRevoked: t.arg.boolean({ defaultValue: true }) },
+    resolve: (_root, { includeRevoked, ...args }, context, info) =>
+      readConnection(
+        context,
+        "runnerToken",
+        includeRevoked === false ? [{ sql: "revoked_at is null" }] : [],
+        args,
+        (ids) =>
+          context.operation.client.runnerToken.findMany({
+            ...askedOf(context, info),
+            where: { tenantId: context.scope.tenantId, id: { in: ids } },
+          }),
+      ),
+  }),
+}));
+
+const payload = (name: string, isSecret: boolean) =>
+  builder.objectRef<CredentialPayload>(name).implement({
+    fields: (t) => ({
+      runnerToken: t.prismaField({
+        type: "RunnerToken",
+        nullable: true,
+        resolve: (query, { done }, _args, context) =>
+          done ? context.operation.client.runnerToken.findUnique({ ...query, where: keyOf(context, done.id) }) : null,
+      }),
+      ...(isSecret
+        ? {
+            secret: t.string({
+              nullable: true,
+              description: "The whole token. It is in this answer and never again.",
+              resolve: ({ done }) => done?.text ?? null,
+            }),
+            alreadyShown: t.boolean({
+              description:
+                "The idempotency key was used before: the object is the one that was made then, without its secret.",
+              resolve: ({ done }) => done?.text === null,
+            }),
+          }
+        : {}),
+      userErrors: t.field({ type: [UserErrorRef], resolve: ({ userErrors }) => userErrors }),
+    }),
+  });
+
+const RunnerTokenCreateInput = builder.inputType("RunnerTokenCreateInput", {
+  fields: (t) => ({
+    name: t.string({ required: true }),
+    kind: t.string({ required: true, description: "1 to 64 characters of A-Z a-z 0-9 _ . -" }),
+    expiresAt: t.field({ type: "DateTime", description: "Default: never." }),
+    idempotencyKey: t.string({ description: "Repeating the request under the same key makes nothing new." }),
+  }),
+});
+
+const RunnerTokenCreatePayload = payload("RunnerTokenCreatePayload", true);
+const RunnerTokenRotatePayload = payload("RunnerTokenRotatePayload", true);
+const RunnerTokenRevokePayload = payload("RunnerTokenRevokePayload", false);
+
+builder.mutationFields((t) => ({
+  runnerTokenCreate: t.field({
+    type: RunnerTokenCreatePayload,
+    authScopes: { scope: "admin:write" },
+    args: { input: t.arg({ type: RunnerTokenCreateInput, required: true }) },
+    resolve: (_root, { input }, context) =>
+      outcomeOf(context, () => {
+        const { stores, rootKey } = context.office;
+        const { name, kind, idempotencyKey } = input;
+        const expiresAt = input.expiresAt ?? null;
+        const once =
+          idempotencyKey === null || idempotencyKey === undefined
+            ? null
+            : { key: idempotencyKey, input: { name, kind, expiresAt: input.expiresAt } };
+        return createRunnerTokenOnce(stores, rootKey, context.scope, { name, kind, expiresAt }, once);
+      }),
+  }),
+  runnerTokenRotate: t.field({
+    type: RunnerTokenRotatePayload,
+    authScopes: { scope: "admin:write" },
+    args: { input: t.arg({ type: RotateInput, required: true }) },
+    resolve: (_root, { input }, context) =>
+      outcomeOf(context, () =>
+        rotateCredential(context.office, context.scope, "runner_token", {
+          id: uuidOf("RunnerToken", input.id),
+          overlapMs: (input.overlapSeconds ?? 86_400) * 1000,
+          endOverlap: input.endOverlap ?? false,
+        }),
+      ),
+  }),
+  runnerTokenRevoke: t.field({
+    type: RunnerTokenRevokePayload,
+    description: "Ends a token for good; it is refused everywhere within five seconds.",
+    authScopes: { scope: "admin:write" },
+    args: { input: t.arg({ type: RevokeInput, required: true }) },
+    resolve: (_root, { input }, context) =>
+      outcomeOf(context, async () => ({
+        id: await revokeCredential(context.office, context.scope, "runner_token", uuidOf("RunnerToken", input.id)),
+      })),
+  }),
+}));
