@@ -1,6 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import { createSseStreams } from "./agent-protocol/sse.js";
 import { type Authenticator, createAuthenticator } from "./governance/authenticate.js";
+import type { CredentialOffice } from "./governance/change-credentials.js";
 import { startHttp } from "./http.js";
 import { systemClock } from "./platform/clock.js";
 import type { Config, DispatchPath } from "./platform/config.js";
@@ -20,7 +21,9 @@ import { createStops, type Plane } from "./runs/plane.js";
 import { createAgentResolver } from "./runs/resolve-agent.js";
 import { createSignals } from "./runs/signals.js";
 import { takeBack } from "./runs/take-back-run.js";
+import { createCredentialWatch } from "./schema/watch-credentials.js";
 import { openStores } from "./store/client.js";
+import { openGraphqlReads } from "./store/graphql-reads.js";
 import { startLivePostgres } from "./store/live-postgres.js";
 import { createRunPath } from "./store/run-path/path.js";
 import { readChunks, readHeads } from "./store/run-path/read.js";
@@ -121,7 +124,17 @@ async function assemble(config: Config, log: Log, services: Service[]): Promise<
     log,
   };
   const authenticator = createAuthenticator(stores, config.rootKey, clock, limits.credentialCacheMs);
+  services.push({ name: "credential notes", stop: authenticator.stop });
   live.on("credential", (publicId) => authenticator.forget(publicId.toString()));
+  const office: CredentialOffice = {
+    stores,
+    rootKey: config.rootKey,
+    clock,
+    changed: (publicId) => {
+      authenticator.forget(publicId);
+      live.publish("credential", Buffer.from(publicId));
+    },
+  };
 
   services.push({ name: "path", stop: path.drained });
   services.push(startFeedPoll(plane));
@@ -141,7 +154,14 @@ async function assemble(config: Config, log: Log, services: Service[]): Promise<
   let http: RunningPlane["http"] = null;
   if (config.roles.includes("api")) {
     const streams = createSseStreams(limits.keepAliveMs);
-    const server = await startHttp(config, plane, authenticator, streams, queues);
+    const reads = openGraphqlReads(config.databaseUrl, log);
+    const watch = createCredentialWatch(authenticator);
+    services.push(
+      { name: "graphql reads", stop: reads.close },
+      { name: "credential watch", stop: async () => watch.stop() },
+    );
+    const graphql = { plane, office, reads, watch };
+    const server = await startHttp(config, plane, authenticator, streams, queues, graphql);
     http = server;
     services.push({ name: "streams", stop: streams.stop }, server);
   }

@@ -7,6 +7,8 @@ import type { JobQueues } from "./platform/job-queue.js";
 import { registry } from "./platform/metrics.js";
 import { uuidv7 } from "./platform/random.js";
 import type { Plane } from "./runs/plane.js";
+import type { GraphqlDeps } from "./schema/context.js";
+import { registerGraphql } from "./schema/server.js";
 import { pingStores } from "./store/ping.js";
 
 export interface HttpServer {
@@ -16,13 +18,14 @@ export interface HttpServer {
   stop(): Promise<void>;
 }
 
-/** One listener for clients: Agent Protocol, health, metrics. */
+/** One listener for clients: Agent Protocol, GraphQL, health, metrics. */
 export async function startHttp(
   config: Config,
   plane: Plane,
   authenticator: Authenticator,
   streams: SseStreams,
   queues: JobQueues | null,
+  graphql: GraphqlDeps,
 ): Promise<HttpServer> {
   const app = fastify({
     bodyLimit: config.limits.bodyBytes,
@@ -33,6 +36,8 @@ export async function startHttp(
     keepAliveTimeout: 72_000,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 300 },
   });
+  // Before the Agent Protocol, whose list of routes is its own; its hooks hold for all.
+  const stopGraphql = await registerGraphql(app, graphql, authenticator);
   await registerAgentProtocol(app, plane, authenticator, streams, config.corsOrigins);
 
   app.get("/livez", (_request, reply) => reply.send({ ok: true }));
@@ -46,5 +51,13 @@ export async function startHttp(
   await app.listen({ host: config.host, port: config.port });
   const address = app.server.address();
   const port = typeof address === "object" && address ? address.port : config.port;
-  return { name: "http", url: `http://${config.host}:${port}`, app, stop: () => app.close() };
+  return {
+    name: "http",
+    url: `http://${config.host}:${port}`,
+    app,
+    stop: async () => {
+      await stopGraphql();
+      await app.close();
+    },
+  };
 }
