@@ -1,4 +1,5 @@
 import { type FastifyInstance, fastify } from "fastify";
+import { refuseConnection, refuseRequest } from "./agent-protocol/errors.js";
 import { registerAgentProtocol } from "./agent-protocol/server.js";
 import type { SseStreams } from "./agent-protocol/sse.js";
 import type { Authenticator } from "./governance/authenticate.js";
@@ -34,6 +35,10 @@ export async function startHttp(
     logger: false,
     forceCloseConnections: true,
     keepAliveTimeout: 72_000,
+    // A HEAD request must not open an event stream.
+    exposeHeadRoutes: false,
+    clientErrorHandler: refuseConnection,
+    frameworkErrors: refuseRequest,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 300 },
   });
   // Before the Agent Protocol, whose list of routes is its own; its hooks hold for all.

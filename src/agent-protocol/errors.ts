@@ -1,3 +1,5 @@
+import type { Duplex } from "node:stream";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import { DomainError, type ErrorCode, errorTable } from "../domain/errors.js";
 import { classifyFailure } from "../store/client.js";
 
@@ -41,4 +43,27 @@ function fromOutside(error: unknown): DomainError {
   if (typeof code === "string" && classifyFailure(error) !== "refused")
     return new DomainError("UNAVAILABLE", undefined, {}, error);
   return new DomainError("INTERNAL", undefined, {}, error);
+}
+
+/** What a connection gets that did not send HTTP: an answer like every other, and the connection is over. */
+export function refuseConnection(error: Error & { code?: string }, socket: Duplex): void {
+  if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy();
+  const [status, reason, message] =
+    error.code === "HPE_HEADER_OVERFLOW"
+      ? [431, "Request Header Fields Too Large", "The headers are larger than 16 KiB; send fewer or shorter ones."]
+      : error.code === "ERR_HTTP_REQUEST_TIMEOUT"
+        ? [408, "Request Timeout", "The request was not sent completely in time; send it again."]
+        : [400, "Bad Request", "The request is not valid HTTP."];
+  const body = JSON.stringify({ code: "INVALID_INPUT", message, detail: message, error: message });
+  socket.end(
+    `HTTP/1.1 ${status} ${reason}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  );
+}
+
+/** What the router refuses before any hook runs, for example a path that cannot be decoded. */
+export function refuseRequest(error: Error, _request: FastifyRequest, reply: FastifyReply): void {
+  const { body } = toErrorResponse(
+    new DomainError("INVALID_INPUT", `The path is not valid: ${error.message.slice(0, 300)}`, { field: "path" }),
+  );
+  reply.status(400).type("application/json").send(JSON.stringify(body));
 }

@@ -22,6 +22,11 @@ const idWord = Buffer.from("\nid: ");
 const frameEnd = Buffer.from("\n\n");
 const nothing = Buffer.alloc(0);
 
+/** Says that events are no longer kept, up to the one named: never a quiet jump. */
+export function gapFrame(firstAvailable: number): Buffer {
+  return Buffer.from(`event: gap\ndata: {"first_available":${firstAvailable}}\nid: ${firstAvailable - 1}\n\n`);
+}
+
 /** The frames of a chunk's events from number `from` on that pass the filter. Whole chunks are encoded once for all readers. */
 export function encodeFrames(chunk: LogChunk, from: number, filter: FrameFilter): Buffer {
   if (from > chunk.firstSeq) return encode(chunk, from, filter);

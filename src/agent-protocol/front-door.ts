@@ -4,12 +4,6 @@ import type { ApiScope, Scope } from "../domain/scope.js";
 import type { Plane } from "../runs/plane.js";
 import type { SseStreams } from "./sse.js";
 
-/** A request body: the text as received, and what it says. */
-export interface JsonBody {
-  readonly text: string;
-  readonly json: unknown;
-}
-
 export interface FrontDoor {
   readonly plane: Plane;
   readonly streams: SseStreams;

@@ -29,9 +29,9 @@ export function streamRun(door: FrontDoor, scope: Scope, reply: FastifyReply, st
   // Headers that hooks have set (CORS, request id) go out with the hijacked answer too.
   for (const [name, value] of Object.entries(reply.getHeaders()))
     if (value !== undefined) headers[name] = String(value);
-  const sink = door.streams.open(reply.raw, headers, frameFilter(stream.modes, stream.subgraphs), (ended) => {
+  const sink = door.streams.open(reply.raw, headers, frameFilter(stream.modes, stream.subgraphs), (why) => {
     following.close();
-    if (!ended && stream.cancelOnDisconnect) cancelUnlessRejoined(door, scope, stream.run);
+    if (why === "left" && stream.cancelOnDisconnect) cancelUnlessRejoined(door, scope, stream.run);
   });
   const following = followRun(door.plane, scope, stream.run, stream.after, sink);
   sink.onDrain(following.resume);

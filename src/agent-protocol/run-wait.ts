@@ -1,5 +1,6 @@
 import type { FastifyReply } from "fastify";
 import type { RunId } from "../domain/ids.js";
+import { elementSlices, topLevelSlices } from "../domain/raw-json.js";
 import type { Scope } from "../domain/scope.js";
 import type { RunResult } from "../runs/feeds.js";
 import { awaitOutcome } from "../runs/follow-run.js";
@@ -23,6 +24,8 @@ export async function waitForRun(
   const headers: Record<string, string> = {
     "content-type": "application/json; charset=utf-8",
     "content-location": location,
+    // Where a client that lost the connection asks again.
+    location: `${location}/join`,
   };
   for (const [name, value] of Object.entries(reply.getHeaders()))
     if (value !== undefined) headers[name] = String(value);
@@ -37,12 +40,15 @@ export async function waitForRun(
     raw.write("\n");
   }, door.plane.limits.keepAliveMs);
   keepAlive.unref();
-  raw.once("close", () => {
+  const onClose = (): void => {
     clearInterval(keepAlive);
-    if (ended) return;
+    if (ended || gone.signal.aborted) return;
     gone.abort();
-    if (cancelOnDisconnect) cancelUnlessRejoined(door, scope, { id: runId });
-  });
+    if (cancelOnDisconnect && !door.streams.isStopping()) cancelUnlessRejoined(door, scope, { id: runId });
+  };
+  raw.once("close", onClose);
+  // The client may have gone while its run was made: then nothing is going to say so.
+  if (raw.destroyed || raw.socket?.destroyed) onClose();
   try {
     const outcome = await awaitOutcome(door.plane, scope, runId, gone.signal);
     ended = true;
@@ -70,10 +76,11 @@ export function toWireOutcome(outcome: RunResult): Buffer {
 
 /** {…values, "__interrupt__": [...]}, spliced together without parsing the state. */
 function withInterrupts(values: Buffer | null, interrupts: Buffer): Buffer {
-  const byTask = JSON.parse(interrupts.toString()) as Record<string, unknown[]>;
-  const key = `"__interrupt__":${JSON.stringify(Object.values(byTask).flat())}`;
+  const list = [...topLevelSlices(interrupts.toString()).values()].flatMap(elementSlices);
+  const key = `"__interrupt__":[${list.join(",")}]`;
   const text = values?.toString().trim() ?? "{}";
   if (!text.startsWith("{")) return Buffer.from(`{${key}}`);
-  if (text.includes('"__interrupt__"')) return Buffer.from(text);
-  return Buffer.from(/^\{\s*\}$/.test(text) ? `{${key}}` : `${text.slice(0, -1)},${key}}`);
+  const members = topLevelSlices(text);
+  if (members.has("__interrupt__")) return Buffer.from(text);
+  return Buffer.from(members.size === 0 ? `{${key}}` : `${text.slice(0, -1)},${key}}`);
 }

@@ -6,13 +6,16 @@ import type { Scope } from "../domain/scope.js";
 import { awaitCancelled, cancelRun } from "../runs/cancel-run.js";
 import { type CreatedRun, createRun } from "../runs/create-run.js";
 import { requireRun } from "../runs/follow-run.js";
-import { type FrontDoor, type JsonBody, sendJson } from "./front-door.js";
+import { cancelActionOf } from "./cancel-runs.js";
+import { type FrontDoor, sendJson } from "./front-door.js";
 import { cursorOf, joinFilter } from "./join.js";
-import { pathId, queryFlag, queryNumber, queryText } from "./parameters.js";
+import { bodyOf } from "./json-body.js";
+import { pathId, queryFlag, queryList, queryNumber, queryText } from "./parameters.js";
 import { parseRunRequest, type RunRequest } from "./run-request.js";
 import { streamRun } from "./run-stream.js";
 import { waitForRun } from "./run-wait.js";
-import { runStatesOf, toWireRun } from "./wire.js";
+import { selectMembers } from "./select.js";
+import { runMembers, runStatesOf, toWireRun } from "./wire.js";
 
 const cancelWaitMs = 60_000;
 
@@ -25,28 +28,32 @@ export function runRoutes(app: FastifyInstance, door: FrontDoor): void {
     scope: Scope,
     hasThread: boolean,
   ): Promise<{ run: CreatedRun; given: RunRequest }> => {
-    const threadId = hasThread ? pathId<ThreadId>(request, "thread_id", "THREAD_NOT_FOUND") : null;
-    const body = (request.body as JsonBody | undefined) ?? { text: "{}", json: {} };
+    const body = bodyOf(request);
     const header = (name: string): string | null => {
       const value = request.headers[name];
       return typeof value === "string" ? value : null;
     };
-    const route = `${request.routeOptions.url} ${threadId ?? ""}`;
-    const given = parseRunRequest(body.text, body.json, route, header("idempotency-key"), header("traceparent"));
+    const given = parseRunRequest(body.text, body.json, {
+      threadId: hasThread ? pathId<ThreadId>(request, "thread_id", "THREAD_NOT_FOUND") : null,
+      route: request.routeOptions.url ?? "",
+      idempotencyKey: header("idempotency-key"),
+      traceparent: header("traceparent"),
+    });
     const agent = await plane.agents.resolve(scope, given.assistantId);
-    const run = await createRun(plane, scope, { ...given, agent, threadId });
+    const run = await createRun(plane, scope, { ...given, agent });
     return { run, given };
   };
   const location = (run: { runId: RunId; threadId: ThreadId }, hasThread: boolean): string =>
     hasThread ? `/threads/${run.threadId}/runs/${run.runId}` : `/runs/${run.runId}`;
+  const placeOf = (run: CreatedRun, given: RunRequest): string => location(run, given.threadId !== null);
 
   for (const hasThread of [true, false]) {
     const base = hasThread ? "/threads/:thread_id/runs" : "/runs";
 
     app.post(base, async (request, reply) => {
       const scope = door.scopeOf(request, "runs:write");
-      const { run } = await create(request, scope, hasThread);
-      reply.header("content-location", location(run, hasThread));
+      const { run, given } = await create(request, scope, hasThread);
+      reply.header("content-location", placeOf(run, given));
       return sendJson(reply, toWireRun(await requireRun(plane, scope, run.runId, null)));
     });
 
@@ -60,7 +67,7 @@ export function runRoutes(app: FastifyInstance, door: FrontDoor): void {
         after: 0,
         modes: given.streamModes,
         subgraphs: given.streamSubgraphs,
-        location: location(run, hasThread),
+        location: placeOf(run, given),
         cancelOnDisconnect: given.onDisconnect === "cancel",
       });
     });
@@ -68,7 +75,7 @@ export function runRoutes(app: FastifyInstance, door: FrontDoor): void {
     app.post(`${base}/wait`, async (request, reply) => {
       const scope = door.scopeOf(request, "runs:write");
       const { run, given } = await create(request, scope, hasThread);
-      return waitForRun(door, scope, reply, run.runId, location(run, hasThread), given.onDisconnect === "cancel");
+      return waitForRun(door, scope, reply, run.runId, placeOf(run, given), given.onDisconnect === "cancel");
     });
 
     const find = (request: FastifyRequest, scope: Scope) => {
@@ -95,9 +102,7 @@ export function runRoutes(app: FastifyInstance, door: FrontDoor): void {
     app.post(`${base}/:run_id/cancel`, async (request, reply) => {
       const scope = door.scopeOf(request, "runs:write");
       const run = await find(request, scope);
-      const action = queryText(request, "action") ?? "interrupt";
-      if (action !== "interrupt" && action !== "rollback")
-        throw invalidInput("action", 'must be "interrupt" or "rollback"');
+      const action = cancelActionOf(request);
       const wait = queryFlag(request, "wait", false);
       const moved = await cancelRun(plane, scope, run.id, action);
       if (wait && moved.verdict === "requested") {
@@ -117,15 +122,16 @@ export function runRoutes(app: FastifyInstance, door: FrontDoor): void {
   app.get("/threads/:thread_id/runs", async (request, reply) => {
     const scope = door.scopeOf(request, "runs:read");
     const status = queryText(request, "status");
-    const statuses = status === undefined ? null : runStatesOf[status];
+    const statuses = status === undefined ? null : Object.hasOwn(runStatesOf, status) ? runStatesOf[status] : undefined;
     if (statuses === undefined) throw invalidInput("status", `must be one of ${Object.keys(runStatesOf).join(", ")}`);
+    const select = selectMembers(queryList(request, "select"), runMembers);
     const runs = await listThreadRuns(plane.stores, scope, {
       threadId: pathId<ThreadId>(request, "thread_id", "THREAD_NOT_FOUND"),
       statuses,
       limit: queryNumber(request, "limit", 10, 1, 1000),
       offset: queryNumber(request, "offset", 0, 0, 1_000_000),
     });
-    return sendJson(reply, `[${runs.map(toWireRun).join(",")}]`);
+    return sendJson(reply, `[${runs.map((run) => select(toWireRun(run))).join(",")}]`);
   });
 
   const joinStream = (

@@ -5,12 +5,27 @@ import type { Scope } from "../domain/scope.js";
 import type { Authenticator } from "../governance/authenticate.js";
 import type { Plane } from "../runs/plane.js";
 import { assistantRoutes } from "./assistants.js";
+import { cancelRunsRoute } from "./cancel-runs.js";
 import { toErrorResponse } from "./errors.js";
-import { credentialOf, type FrontDoor, type JsonBody } from "./front-door.js";
+import { credentialOf, type FrontDoor } from "./front-door.js";
 import { infoRoutes } from "./info.js";
+import { type JsonBody, parseJsonBody } from "./json-body.js";
 import { runRoutes } from "./runs.js";
 import type { SseStreams } from "./sse.js";
+import { threadStateRoutes } from "./thread-state.js";
 import { threadRoutes } from "./threads.js";
+
+export interface RegisteredRoute {
+  readonly method: string;
+  readonly url: string;
+}
+
+declare module "fastify" {
+  interface FastifyInstance {
+    /** Every route: what tests that go through all of them go by. */
+    routeTable: readonly RegisteredRoute[];
+  }
+}
 
 const exposedHeaders = [
   "content-location",
@@ -39,6 +54,12 @@ export async function registerAgentProtocol(
     maxAge: 600,
   });
 
+  const routes: RegisteredRoute[] = [];
+  app.decorate("routeTable", routes);
+  app.addHook("onRoute", ({ method, url }) => {
+    for (const one of [method].flat()) routes.push({ method: one, url });
+  });
+
   app.removeAllContentTypeParsers();
   const parse = (
     _request: FastifyRequest,
@@ -46,9 +67,9 @@ export async function registerAgentProtocol(
     done: (error: Error | null, body?: JsonBody) => void,
   ): void => {
     try {
-      done(null, text.trim() === "" ? { text: "{}", json: {} } : { text, json: JSON.parse(text) });
+      done(null, parseJsonBody(text));
     } catch (error) {
-      done(new DomainError("MALFORMED_JSON", `The body is not valid JSON: ${(error as Error).message}`));
+      done(error as Error);
     }
   };
   app.addContentTypeParser("application/json", { parseAs: "string" }, parse as never);
@@ -98,5 +119,7 @@ export async function registerAgentProtocol(
   infoRoutes(app);
   assistantRoutes(app, door);
   threadRoutes(app, door);
+  threadStateRoutes(app, door);
   runRoutes(app, door);
+  cancelRunsRoute(app, door);
 }

@@ -1,5 +1,5 @@
 import type { RunState } from "../domain/moves/run.js";
-import type { Agent } from "../store/agents.js";
+import type { Agent, AgentSchemas } from "../store/agents.js";
 import type { Run } from "../store/runs.js";
 import type { Thread } from "../store/threads.js";
 
@@ -41,6 +41,20 @@ export function toWireRun(run: Run): string {
   );
 }
 
+export const runMembers = [
+  "run_id",
+  "thread_id",
+  "assistant_id",
+  "created_at",
+  "updated_at",
+  "status",
+  "status_reason",
+  "metadata",
+  "kwargs",
+  "multitask_strategy",
+  "error",
+] as const;
+
 const nodes = (list: readonly string[]): "*" | readonly string[] | null =>
   list.length === 0 ? null : list[0] === "*" ? "*" : list;
 
@@ -48,6 +62,26 @@ export function toWireThread(thread: Thread): string {
   return (
     `{"thread_id":${q(thread.id)},"created_at":${q(thread.createdAt)},"updated_at":${q(thread.updatedAt)},"state_updated_at":${q(thread.stateUpdatedAt)},` +
     `"metadata":${thread.metadata},"status":${q(thread.status)},"config":{},"values":${raw(thread.values)},"interrupts":${thread.interrupts === null ? "{}" : raw(thread.interrupts)}}`
+  );
+}
+
+export const assistantMembers = [
+  "assistant_id",
+  "graph_id",
+  "created_at",
+  "updated_at",
+  "config",
+  "context",
+  "metadata",
+  "version",
+  "name",
+  "description",
+] as const;
+
+export function toWireSchemas(agent: Agent, schemas: AgentSchemas): string {
+  return (
+    `{"graph_id":${q(agent.graphId)},"input_schema":${schemas.input ?? "null"},"output_schema":${schemas.output ?? "null"},` +
+    `"state_schema":${schemas.state ?? "null"},"config_schema":${schemas.config ?? "null"},"context_schema":${schemas.context ?? "null"}}`
   );
 }
 

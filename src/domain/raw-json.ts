@@ -17,6 +17,44 @@ export function topLevelSlices(text: string): Map<string, string> {
   }
 }
 
+/** The elements of the text of a JSON array, each as it was written. */
+export function elementSlices(text: string): string[] {
+  const slices: string[] = [];
+  let at = skipSpace(text, 0) + 1;
+  for (;;) {
+    at = skipSpace(text, at);
+    if (at >= text.length || text[at] === "]") return slices;
+    const end = skipValue(text, at);
+    slices.push(text.slice(at, end));
+    at = skipSpace(text, end);
+    if (text[at] !== ",") return slices;
+    at += 1;
+  }
+}
+
+/** The members of the text of a JSON object whose names are wanted, in the object's own order. */
+export function pickMembers(text: string, names: ReadonlySet<string>): string {
+  const members: string[] = [];
+  for (const [name, value] of topLevelSlices(text)) {
+    if (names.has(name)) members.push(`${JSON.stringify(name)}:${value}`);
+  }
+  return `{${members.join(",")}}`;
+}
+
+/** Are arrays and objects nested deeper than `levels`? Works on any text, also before it is known to be JSON. */
+export function isDeeperThan(text: string, levels: number): boolean {
+  if (text.length <= levels * 2) return false;
+  let depth = 0;
+  for (let at = 0; at < text.length; at++) {
+    const c = text.charCodeAt(at);
+    if (c === 34) at = skipString(text, at) - 1;
+    else if (c === 123 || c === 91) {
+      if (++depth > levels) return true;
+    } else if (c === 125 || c === 93) depth--;
+  }
+  return false;
+}
+
 function skipSpace(text: string, from: number): number {
   let at = from;
   for (; at < text.length; at++) {

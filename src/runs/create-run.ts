@@ -55,7 +55,7 @@ export async function createRun(plane: Plane, scope: Scope, input: CreateRun): P
     runId,
     runIdChosen: input.runId !== null,
     threadId,
-    threadMode: input.threadId === null ? "temporary" : input.ifThreadMissing === "create" ? "create" : "existing",
+    threadMode: threadModeOf(input),
     threadMetadata: "{}",
     agentId: input.agent.id,
     graphId: input.agent.graphId,
@@ -91,6 +91,12 @@ export async function createRun(plane: Plane, scope: Scope, input: CreateRun): P
   };
   await admit(plane, scope, item);
   return settleCreate(plane, item, await plane.path.create(item));
+}
+
+/** The thread of a stateless run is temporary, unless it is to be kept. */
+function threadModeOf(input: CreateRun): CreateItem["threadMode"] {
+  if (input.threadId === null) return input.onCompletion === "keep" ? "create" : "temporary";
+  return input.ifThreadMissing === "create" ? "create" : "existing";
 }
 
 /** Maps the verdict, and wakes a runner when a run was made. */

@@ -40,3 +40,13 @@ export async function insertThread(tx: TenantTx, threadId: ThreadId, metadata: s
   );
   return rows.length === 1;
 }
+
+/** Merges into the metadata, key by key. False when there is no such thread. */
+export async function mergeThreadMetadata(tx: TenantTx, threadId: ThreadId, metadata: string): Promise<boolean> {
+  const rows = await tx.query(
+    `update thread set metadata = (metadata::jsonb || $3::jsonb)::json, updated_at = clock_timestamp()
+     where tenant_id = $1 and id = $2 and deleted_at is null returning id`,
+    [tx.scope.tenantId, threadId, metadata],
+  );
+  return rows.length === 1;
+}
