@@ -61,6 +61,8 @@ export const Agent = builder.prismaNode("Agent", {
   }),
 });
 
+const AgentConnection = builder.connectionObject({ type: Agent, name: "AgentConnection" }, { name: "AgentEdge" });
+
 const AgentFilter = builder.inputType("AgentFilter", {
   fields: (t) => ({ graphId: t.string(), name: t.string({ description: "Part of the name, in any case." }) }),
 });
@@ -75,29 +77,32 @@ builder.queryFields((t) => ({
     resolve: (query, _root, args, context) =>
       context.operation.client.agent.findUnique({ ...query, where: keyOf(context, uuidOf("Agent", args.id)) }),
   }),
-  agents: t.connection({
-    type: Agent,
-    authScopes: { scope: "runs:read" },
-    complexity: connectionCost,
-    args: { filter: t.arg({ type: AgentFilter }) },
-    resolve: (_root, args, context, info) =>
-      readConnection(
-        context,
-        "agent",
-        [
-          ...(args.filter?.graphId !== null && args.filter?.graphId !== undefined
-            ? [{ sql: "graph_id = $", value: args.filter.graphId }]
-            : []),
-          ...(args.filter?.name !== null && args.filter?.name !== undefined
-            ? [{ sql: "position(lower($::text) in lower(name)) > 0", value: args.filter.name }]
-            : []),
-        ],
-        args,
-        (ids) =>
-          context.operation.client.agent.findMany({
-            ...askedOf(context, info),
-            where: { tenantId: context.scope.tenantId, id: { in: ids } },
-          }),
-      ),
-  }),
+  agents: t.connection(
+    {
+      type: Agent,
+      authScopes: { scope: "runs:read" },
+      complexity: connectionCost,
+      args: { filter: t.arg({ type: AgentFilter }) },
+      resolve: (_root, args, context, info) =>
+        readConnection(
+          context,
+          "agent",
+          [
+            ...(args.filter?.graphId !== null && args.filter?.graphId !== undefined
+              ? [{ sql: "graph_id = $", value: args.filter.graphId }]
+              : []),
+            ...(args.filter?.name !== null && args.filter?.name !== undefined
+              ? [{ sql: "position(lower($::text) in lower(name)) > 0", value: args.filter.name }]
+              : []),
+          ],
+          args,
+          (ids) =>
+            context.operation.client.agent.findMany({
+              ...askedOf(context, info),
+              where: { tenantId: context.scope.tenantId, id: { in: ids } },
+            }),
+        ),
+    },
+    AgentConnection,
+  ),
 }));

@@ -44,6 +44,8 @@ const ApiKey = builder.prismaNode("ApiKey", {
   }),
 });
 
+const ApiKeyConnection = builder.connectionObject({ type: ApiKey, name: "ApiKeyConnection" }, { name: "ApiKeyEdge" });
+
 builder.queryFields((t) => ({
   apiKey: t.prismaField({
     type: "ApiKey",
@@ -54,19 +56,27 @@ builder.queryFields((t) => ({
     resolve: (query, _root, args, context) =>
       context.operation.client.apiKey.findUnique({ ...query, where: keyOf(context, uuidOf("ApiKey", args.id)) }),
   }),
-  apiKeys: t.connection({
-    type: ApiKey,
-    authScopes: { scope: "admin:read" },
-    complexity: connectionCost,
-    args: { includeRevoked: t.arg.boolean({ defaultValue: true }) },
-    resolve: (_root, { includeRevoked, ...args }, context, info) =>
-      readConnection(context, "apiKey", includeRevoked === false ? [{ sql: "revoked_at is null" }] : [], args, (ids) =>
-        context.operation.client.apiKey.findMany({
-          ...askedOf(context, info),
-          where: { tenantId: context.scope.tenantId, id: { in: ids } },
-        }),
-      ),
-  }),
+  apiKeys: t.connection(
+    {
+      type: ApiKey,
+      authScopes: { scope: "admin:read" },
+      complexity: connectionCost,
+      args: { includeRevoked: t.arg.boolean({ defaultValue: true }) },
+      resolve: (_root, { includeRevoked, ...args }, context, info) =>
+        readConnection(
+          context,
+          "apiKey",
+          includeRevoked === false ? [{ sql: "revoked_at is null" }] : [],
+          args,
+          (ids) =>
+            context.operation.client.apiKey.findMany({
+              ...askedOf(context, info),
+              where: { tenantId: context.scope.tenantId, id: { in: ids } },
+            }),
+        ),
+    },
+    ApiKeyConnection,
+  ),
 }));
 
 const payload = (name: string, isSecret: boolean) =>

@@ -22,6 +22,11 @@ const AuditEvent = builder.prismaNode("AuditEvent", {
   }),
 });
 
+const AuditEventConnection = builder.connectionObject(
+  { type: AuditEvent, name: "AuditEventConnection" },
+  { name: "AuditEventEdge" },
+);
+
 const AuditEventFilter = builder.inputType("AuditEventFilter", {
   fields: (t) => ({
     actions: t.stringList(),
@@ -32,29 +37,32 @@ const AuditEventFilter = builder.inputType("AuditEventFilter", {
 });
 
 builder.queryField("auditEvents", (t) =>
-  t.connection({
-    type: AuditEvent,
-    authScopes: { scope: "admin:read" },
-    complexity: connectionCost,
-    args: { filter: t.arg({ type: AuditEventFilter }) },
-    resolve: (_root, { filter, ...args }, context, info) =>
-      readConnection(
-        context,
-        "auditEvent",
-        [
-          ...(filter?.actions ? [{ sql: "action = any ($::text[])", value: filter.actions }] : []),
-          ...(filter?.targetId !== null && filter?.targetId !== undefined
-            ? [{ sql: "target_id = $", value: filter.targetId }]
-            : []),
-          ...(filter?.from ? [{ sql: "at >= $::timestamptz", value: filter.from }] : []),
-          ...(filter?.before ? [{ sql: "at < $::timestamptz", value: filter.before }] : []),
-        ],
-        args,
-        (ids) =>
-          context.operation.client.auditEvent.findMany({
-            ...askedOf(context, info),
-            where: { tenantId: context.scope.tenantId, id: { in: ids } },
-          }),
-      ),
-  }),
+  t.connection(
+    {
+      type: AuditEvent,
+      authScopes: { scope: "admin:read" },
+      complexity: connectionCost,
+      args: { filter: t.arg({ type: AuditEventFilter }) },
+      resolve: (_root, { filter, ...args }, context, info) =>
+        readConnection(
+          context,
+          "auditEvent",
+          [
+            ...(filter?.actions ? [{ sql: "action = any ($::text[])", value: filter.actions }] : []),
+            ...(filter?.targetId !== null && filter?.targetId !== undefined
+              ? [{ sql: "target_id = $", value: filter.targetId }]
+              : []),
+            ...(filter?.from ? [{ sql: "at >= $::timestamptz", value: filter.from }] : []),
+            ...(filter?.before ? [{ sql: "at < $::timestamptz", value: filter.before }] : []),
+          ],
+          args,
+          (ids) =>
+            context.operation.client.auditEvent.findMany({
+              ...askedOf(context, info),
+              where: { tenantId: context.scope.tenantId, id: { in: ids } },
+            }),
+        ),
+    },
+    AuditEventConnection,
+  ),
 );

@@ -49,6 +49,8 @@ export const Event = builder.objectRef<RunEvent>("Event").implement({
   }),
 });
 
+const EventConnection = builder.connectionObject({ type: Event, name: "EventConnection" }, { name: "EventEdge" });
+
 /** The events of a chunk from number `from` on, at most `limit` of them. */
 export function eventsOf(chunk: Pick<LogChunk, "firstSeq" | "body">, from: number, limit: number): RunEvent[] {
   const events: RunEvent[] = [];
@@ -74,44 +76,47 @@ export function eventsOf(chunk: Pick<LogChunk, "firstSeq" | "body">, from: numbe
 }
 
 builder.prismaObjectField(Run, "events", (t) =>
-  t.connection({
-    type: Event,
-    description: "The log, forward only: `after` is the number of an event, as its cursor and its seq say.",
-    complexity: connectionCost,
-    select: { id: true, threadId: true, createdAt: true },
-    resolve: async (run, args, context) => {
-      if (args.last !== null && args.last !== undefined)
-        throw invalidInput("last", "a log is read forward; use first and after");
-      if (args.before !== null && args.before !== undefined)
-        throw invalidInput("before", "a log is read forward; use first and after");
-      const limit = pageSize(args);
-      if (args.after !== null && args.after !== undefined && !/^\d{1,15}$/.test(args.after))
-        throw invalidInput("after", "the number of an event, such as the endCursor of an earlier page");
-      const after = Number(args.after ?? 0);
-      const events: RunEvent[] = [];
-      if (after < 1) {
-        const frame = metadataFrame(run.id, run.threadId, run.createdAt.getTime());
-        events.push(...eventsOf(logChunk(1, frame.count, frame.bytes), 1, 1));
-      }
-      const key = runKey(context.scope.tenantId, run.id as RunId);
-      for (let at = Math.max(after, 1); events.length <= limit; ) {
-        const chunks = await readChunks(context.plane.stores.path, key, at);
-        if (chunks.length === 0) break;
-        for (const chunk of chunks) {
-          events.push(...eventsOf(chunk, at + 1, limit + 1 - events.length));
-          at = Math.max(at, chunk.firstSeq + chunk.count - 1);
+  t.connection(
+    {
+      type: Event,
+      description: "The log, forward only: `after` is the number of an event, as its cursor and its seq say.",
+      complexity: connectionCost,
+      select: { id: true, threadId: true, createdAt: true },
+      resolve: async (run, args, context) => {
+        if (args.last !== null && args.last !== undefined)
+          throw invalidInput("last", "a log is read forward; use first and after");
+        if (args.before !== null && args.before !== undefined)
+          throw invalidInput("before", "a log is read forward; use first and after");
+        const limit = pageSize(args);
+        if (args.after !== null && args.after !== undefined && !/^\d{1,15}$/.test(args.after))
+          throw invalidInput("after", "the number of an event, such as the endCursor of an earlier page");
+        const after = Number(args.after ?? 0);
+        const events: RunEvent[] = [];
+        if (after < 1) {
+          const frame = metadataFrame(run.id, run.threadId, run.createdAt.getTime());
+          events.push(...eventsOf(logChunk(1, frame.count, frame.bytes), 1, 1));
         }
-      }
-      const edges = events.slice(0, limit).map((node) => ({ cursor: String(node.seq), node }));
-      return {
-        edges,
-        pageInfo: {
-          hasNextPage: events.length > limit,
-          hasPreviousPage: after > 0,
-          startCursor: edges[0]?.cursor ?? null,
-          endCursor: edges.at(-1)?.cursor ?? null,
-        },
-      };
+        const key = runKey(context.scope.tenantId, run.id as RunId);
+        for (let at = Math.max(after, 1); events.length <= limit; ) {
+          const chunks = await readChunks(context.plane.stores.path, key, at);
+          if (chunks.length === 0) break;
+          for (const chunk of chunks) {
+            events.push(...eventsOf(chunk, at + 1, limit + 1 - events.length));
+            at = Math.max(at, chunk.firstSeq + chunk.count - 1);
+          }
+        }
+        const edges = events.slice(0, limit).map((node) => ({ cursor: String(node.seq), node }));
+        return {
+          edges,
+          pageInfo: {
+            hasNextPage: events.length > limit,
+            hasPreviousPage: after > 0,
+            startCursor: edges[0]?.cursor ?? null,
+            endCursor: edges.at(-1)?.cursor ?? null,
+          },
+        };
+      },
     },
-  }),
+    EventConnection,
+  ),
 );

@@ -43,6 +43,8 @@ export const Run = builder.prismaNode("Run", {
   }),
 });
 
+const RunConnection = builder.connectionObject({ type: Run, name: "RunConnection" }, { name: "RunEdge" });
+
 const RunFilter = builder.inputType("RunFilter", {
   fields: (t) => ({
     statuses: t.field({ type: [RunStatusEnum] }),
@@ -88,34 +90,43 @@ builder.queryFields((t) => ({
     resolve: (query, _root, args, context) =>
       context.operation.client.run.findUnique({ ...query, where: keyOf(context, uuidOf("Run", args.id)) }),
   }),
-  runs: t.connection({
-    type: Run,
-    authScopes: { scope: "runs:read" },
-    complexity: connectionCost,
-    args: { filter: t.arg({ type: RunFilter }) },
-    resolve: (_root, { filter, ...args }, context, info) => runPage(context, info, args, filter ?? {}),
-  }),
+  runs: t.connection(
+    {
+      type: Run,
+      authScopes: { scope: "runs:read" },
+      complexity: connectionCost,
+      args: { filter: t.arg({ type: RunFilter }) },
+      resolve: (_root, { filter, ...args }, context, info) => runPage(context, info, args, filter ?? {}),
+    },
+    RunConnection,
+  ),
 }));
 
 builder.prismaObjectField(Thread, "runs", (t) =>
-  t.connection({
-    type: Run,
-    complexity: connectionCost,
-    select: { id: true },
-    args: { filter: t.arg({ type: RunFilter }) },
-    resolve: (thread, { filter, ...args }, context, info) =>
-      runPage(context, info, args, { ...filter, threadId: thread.id }),
-  }),
+  t.connection(
+    {
+      type: Run,
+      complexity: connectionCost,
+      select: { id: true },
+      args: { filter: t.arg({ type: RunFilter }) },
+      resolve: (thread, { filter, ...args }, context, info) =>
+        runPage(context, info, args, { ...filter, threadId: thread.id }),
+    },
+    RunConnection,
+  ),
 );
 builder.prismaObjectField(Agent, "runs", (t) =>
-  t.connection({
-    type: Run,
-    complexity: connectionCost,
-    select: { id: true },
-    args: { filter: t.arg({ type: RunFilter }) },
-    resolve: (agent, { filter, ...args }, context, info) =>
-      runPage(context, info, args, { ...filter, agentId: agent.id }),
-  }),
+  t.connection(
+    {
+      type: Run,
+      complexity: connectionCost,
+      select: { id: true },
+      args: { filter: t.arg({ type: RunFilter }) },
+      resolve: (agent, { filter, ...args }, context, info) =>
+        runPage(context, info, args, { ...filter, agentId: agent.id }),
+    },
+    RunConnection,
+  ),
 );
 
 interface RunPayload {

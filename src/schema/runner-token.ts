@@ -43,6 +43,11 @@ const RunnerToken = builder.prismaNode("RunnerToken", {
   }),
 });
 
+const RunnerTokenConnection = builder.connectionObject(
+  { type: RunnerToken, name: "RunnerTokenConnection" },
+  { name: "RunnerTokenEdge" },
+);
+
 builder.queryFields((t) => ({
   runnerToken: t.prismaField({
     type: "RunnerToken",
@@ -56,24 +61,27 @@ builder.queryFields((t) => ({
         where: keyOf(context, uuidOf("RunnerToken", args.id)),
       }),
   }),
-  runnerTokens: t.connection({
-    type: RunnerToken,
-    authScopes: { scope: "admin:read" },
-    complexity: connectionCost,
-    args: { includeRevoked: t.arg.boolean({ defaultValue: true }) },
-    resolve: (_root, { includeRevoked, ...args }, context, info) =>
-      readConnection(
-        context,
-        "runnerToken",
-        includeRevoked === false ? [{ sql: "revoked_at is null" }] : [],
-        args,
-        (ids) =>
-          context.operation.client.runnerToken.findMany({
-            ...askedOf(context, info),
-            where: { tenantId: context.scope.tenantId, id: { in: ids } },
-          }),
-      ),
-  }),
+  runnerTokens: t.connection(
+    {
+      type: RunnerToken,
+      authScopes: { scope: "admin:read" },
+      complexity: connectionCost,
+      args: { includeRevoked: t.arg.boolean({ defaultValue: true }) },
+      resolve: (_root, { includeRevoked, ...args }, context, info) =>
+        readConnection(
+          context,
+          "runnerToken",
+          includeRevoked === false ? [{ sql: "revoked_at is null" }] : [],
+          args,
+          (ids) =>
+            context.operation.client.runnerToken.findMany({
+              ...askedOf(context, info),
+              where: { tenantId: context.scope.tenantId, id: { in: ids } },
+            }),
+        ),
+    },
+    RunnerTokenConnection,
+  ),
 }));
 
 const payload = (name: string, isSecret: boolean) =>

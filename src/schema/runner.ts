@@ -30,31 +30,36 @@ const Runner = builder.prismaNode("Runner", {
   }),
 });
 
+const RunnerConnection = builder.connectionObject({ type: Runner, name: "RunnerConnection" }, { name: "RunnerEdge" });
+
 const RunnerFilter = builder.inputType("RunnerFilter", {
   fields: (t) => ({ kind: t.string(), statuses: t.field({ type: [RunnerStatusEnum] }) }),
 });
 
 builder.queryField("runners", (t) =>
-  t.connection({
-    type: Runner,
-    description: "Connected runners, unless the filter names other statuses.",
-    authScopes: { scope: "admin:read" },
-    complexity: connectionCost,
-    args: { filter: t.arg({ type: RunnerFilter }) },
-    resolve: (_root, { filter, ...args }, context, info) =>
-      readConnection(
-        context,
-        "runner",
-        [
-          { sql: "status = any ($::text[])", value: filter?.statuses ?? ["ready", "draining"] },
-          ...(filter?.kind !== null && filter?.kind !== undefined ? [{ sql: "kind = $", value: filter.kind }] : []),
-        ],
-        args,
-        (ids) =>
-          context.operation.client.runner.findMany({
-            ...askedOf(context, info),
-            where: { tenantId: context.scope.tenantId, id: { in: ids } },
-          }),
-      ),
-  }),
+  t.connection(
+    {
+      type: Runner,
+      description: "Connected runners, unless the filter names other statuses.",
+      authScopes: { scope: "admin:read" },
+      complexity: connectionCost,
+      args: { filter: t.arg({ type: RunnerFilter }) },
+      resolve: (_root, { filter, ...args }, context, info) =>
+        readConnection(
+          context,
+          "runner",
+          [
+            { sql: "status = any ($::text[])", value: filter?.statuses ?? ["ready", "draining"] },
+            ...(filter?.kind !== null && filter?.kind !== undefined ? [{ sql: "kind = $", value: filter.kind }] : []),
+          ],
+          args,
+          (ids) =>
+            context.operation.client.runner.findMany({
+              ...askedOf(context, info),
+              where: { tenantId: context.scope.tenantId, id: { in: ids } },
+            }),
+        ),
+    },
+    RunnerConnection,
+  ),
 );

@@ -40,18 +40,23 @@ export const Step = builder.prismaNode("Step", {
   }),
 });
 
+const StepConnection = builder.connectionObject({ type: Step, name: "StepConnection" }, { name: "StepEdge" });
+
 builder.prismaObjectField(Run, "steps", (t) =>
-  t.connection({
-    type: Step,
-    description: "In the order in which they started.",
-    complexity: connectionCost,
-    select: { id: true },
-    resolve: (run, args, context, info) =>
-      readConnection(context, "step", [{ sql: "run_id = $::uuid", value: run.id }], args, (ids) =>
-        context.operation.client.step.findMany({
-          ...askedOf(context, info),
-          where: { tenantId: context.scope.tenantId, runId: run.id, id: { in: ids } },
-        }),
-      ),
-  }),
+  t.connection(
+    {
+      type: Step,
+      description: "In the order in which they started.",
+      complexity: connectionCost,
+      select: { id: true },
+      resolve: (run, args, context, info) =>
+        readConnection(context, "step", [{ sql: "run_id = $::uuid", value: run.id }], args, (ids) =>
+          context.operation.client.step.findMany({
+            ...askedOf(context, info),
+            where: { tenantId: context.scope.tenantId, runId: run.id, id: { in: ids } },
+          }),
+        ),
+    },
+    StepConnection,
+  ),
 );

@@ -25,6 +25,8 @@ export const Thread = builder.prismaNode("Thread", {
   }),
 });
 
+const ThreadConnection = builder.connectionObject({ type: Thread, name: "ThreadConnection" }, { name: "ThreadEdge" });
+
 const ThreadFilter = builder.inputType("ThreadFilter", {
   fields: (t) => ({
     statuses: t.field({ type: [ThreadStatusEnum] }),
@@ -43,26 +45,29 @@ builder.queryFields((t) => ({
     resolve: (query, _root, args, context) =>
       context.operation.client.thread.findUnique({ ...query, where: keyOf(context, uuidOf("Thread", args.id)) }),
   }),
-  threads: t.connection({
-    type: Thread,
-    authScopes: { scope: "runs:read" },
-    complexity: connectionCost,
-    args: { filter: t.arg({ type: ThreadFilter }) },
-    resolve: (_root, { filter, ...args }, context, info) =>
-      readConnection(
-        context,
-        "thread",
-        [
-          ...(filter?.statuses ? [{ sql: "status = any ($::text[])", value: filter.statuses }] : []),
-          ...(filter?.createdFrom ? [{ sql: "created_at >= $::timestamptz", value: filter.createdFrom }] : []),
-          ...(filter?.createdBefore ? [{ sql: "created_at < $::timestamptz", value: filter.createdBefore }] : []),
-        ],
-        args,
-        (ids) =>
-          context.operation.client.thread.findMany({
-            ...askedOf(context, info),
-            where: { tenantId: context.scope.tenantId, id: { in: ids } },
-          }),
-      ),
-  }),
+  threads: t.connection(
+    {
+      type: Thread,
+      authScopes: { scope: "runs:read" },
+      complexity: connectionCost,
+      args: { filter: t.arg({ type: ThreadFilter }) },
+      resolve: (_root, { filter, ...args }, context, info) =>
+        readConnection(
+          context,
+          "thread",
+          [
+            ...(filter?.statuses ? [{ sql: "status = any ($::text[])", value: filter.statuses }] : []),
+            ...(filter?.createdFrom ? [{ sql: "created_at >= $::timestamptz", value: filter.createdFrom }] : []),
+            ...(filter?.createdBefore ? [{ sql: "created_at < $::timestamptz", value: filter.createdBefore }] : []),
+          ],
+          args,
+          (ids) =>
+            context.operation.client.thread.findMany({
+              ...askedOf(context, info),
+              where: { tenantId: context.scope.tenantId, id: { in: ids } },
+            }),
+        ),
+    },
+    ThreadConnection,
+  ),
 }));
