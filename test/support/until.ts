@@ -1,16 +1,14 @@
-import { setTimeout as pause } from "node:timers/promises";
-
-/** Looks again and again until what it looks for is there; fails with the last thing seen when the time is over. */
-export async function until<Found>(
+/** Waits for a condition of the outside world; the error says what was waited for. There are no sleeps in tests. */
+export async function until<Value>(
   what: string,
-  look: () => Promise<Found | undefined | null | false> | Found | undefined | null | false,
-  withinMs = 10_000,
-): Promise<Found> {
+  condition: () => Value | Promise<Value>,
+  withinMs = 60_000,
+): Promise<NonNullable<Value>> {
   const deadline = performance.now() + withinMs;
   for (;;) {
-    const found = await look();
-    if (found !== undefined && found !== null && found !== false) return found;
-    if (performance.now() > deadline) throw new Error(`Not within ${withinMs} ms: ${what}`);
-    await pause(20);
+    const value = await condition();
+    if (value !== undefined && value !== null && value !== false) return value as NonNullable<Value>;
+    if (performance.now() > deadline) throw new Error(`waited ${withinMs} ms in vain: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }
