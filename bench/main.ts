@@ -1,0 +1,51 @@
+import { measureColdStart } from "./cold-start.js";
+import { compare } from "./compare.js";
+import { measureLimits } from "./limits.js";
+import { readOptions, usage, WrongOption } from "./options.js";
+import { profile } from "./profile.js";
+import { circumstances } from "./report.js";
+import { soak } from "./soak.js";
+import { startLoadGenerator } from "./stage.js";
+import { query, startStores } from "./stores.js";
+import { rowsOf, workloadNames } from "./workloads.js";
+
+const all = [...workloadNames, "w14", "limits", "soak", "profile"];
+
+async function main(argv: readonly string[]): Promise<number> {
+  if (argv.includes("--help")) {
+    process.stdout.write(`${usage}\n`);
+    return 0;
+  }
+  const options = readOptions(argv);
+  const unknown = options.commands.find((command) => !all.includes(command));
+  if (unknown !== undefined) throw new WrongOption(`There is no workload "${unknown}".`);
+  const chosen = options.commands.length > 0 ? options.commands : [...workloadNames, "w14", "limits"];
+  const stores = await startStores();
+  const load = startLoadGenerator();
+  try {
+    const [version] = await query<{ server_version: string }>(stores.adminUrl, "show server_version");
+    const about = circumstances(version?.server_version ?? "unknown", stores.redisVersion);
+    process.stdout.write(
+      `${about.machine}, ${about.cores} cores, ${about.at}, commit ${about.commit}${about.isDirty ? " with changes" : ""}\n`,
+    );
+    const session = { stores, load, options, about };
+    for (const command of chosen) {
+      if (command === "soak") await soak(session);
+      else if (command === "profile") await profile(session);
+      else if (command === "limits") await measureLimits(stores, options, about);
+      else if (command === "w14") await measureColdStart(session);
+      else for (const row of rowsOf(command, options)) await compare(session, row);
+    }
+  } finally {
+    load.stop();
+    await stores.stop();
+  }
+  return 0;
+}
+
+try {
+  process.exitCode = await main(process.argv.slice(2));
+} catch (error) {
+  process.stderr.write(error instanceof WrongOption ? `${error.message}\n\n${usage}\n` : `${(error as Error).stack}\n`);
+  process.exitCode = error instanceof WrongOption ? 2 : 1;
+}
