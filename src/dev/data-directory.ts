@@ -1,4 +1,5 @@
-// What `fairlead dev` keeps between starts: the database (postgres/), the root key, the port for runners, and dev.json.
+// What `fairlead dev` keeps between starts: the database (postgres/), the root key, the
+// sample runner's token, the port for runners, and dev.json.
 import { randomBytes } from "node:crypto";
 import {
   accessSync,
@@ -70,6 +71,16 @@ export function keptRootKey(directory: string): string {
   const key = randomBytes(32).toString("base64url");
   writePrivately(file, `${key}\n`);
   return key;
+}
+
+/** The sample runner's token of an earlier start. */
+export function keptSampleToken(directory: string): string | undefined {
+  const file = path.join(directory, "sample-runner-token");
+  return existsSync(file) ? readFileSync(file, "utf8").trim() : undefined;
+}
+
+export function keepSampleToken(directory: string, token: string): void {
+  if (keptSampleToken(directory) !== token) writePrivately(path.join(directory, "sample-runner-token"), `${token}\n`);
 }
 
 /** The port for runners: the same at every start, so that a runner of the user's own finds it again. */

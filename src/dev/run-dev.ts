@@ -3,18 +3,26 @@
 import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { compose, type RunningPlane } from "../compose.js";
+import { operatorTenantId } from "../domain/ids.js";
 import { readConfig, readGivenStores } from "../platform/config.js";
 import { type Service, stopAll } from "../platform/lifecycle.js";
 import { createLog } from "../platform/log.js";
 import { SetupError } from "../platform/setup-error.js";
 import { waitFor } from "../platform/wait-for.js";
-import { keptGrpcPort, keptRootKey, openDataDirectory, requireDiskSpace } from "./data-directory.js";
+import {
+  keepSampleToken,
+  keptGrpcPort,
+  keptRootKey,
+  keptSampleToken,
+  openDataDirectory,
+  requireDiskSpace,
+} from "./data-directory.js";
 import { demonstrate, type ListedAgent, listAgents } from "./demonstration.js";
 import { type DevFile, readDevFile, writeDevFile } from "./dev-file.js";
 import { greeting } from "./greeting.js";
 import type { DevOptions } from "./options.js";
 import { SAMPLE_CONFIG, type SampleRunner, startSampleRunner } from "./sample-runner.js";
-import { seedDemoTenant } from "./seed.js";
+import { seedDemoTenant, seedSampleToken } from "./seed.js";
 import { isStopping, listenForStop } from "./stop-signal.js";
 import { prepareDatabase, type Say, startDatabase, startQueueStore } from "./stores.js";
 
@@ -78,10 +86,12 @@ async function start(options: DevOptions, services: Service[], stop: AbortSignal
   const url = `http://${HOST}:${options.port}`;
   const dev = { url, graphqlUrl: `${url}/graphql`, grpcAddress: `${HOST}:${config.grpcPort}`, tenants: [tenant] };
   writeDevFile(directory.path, dev);
+  const sampleToken = await seedSampleToken(seed, keptSampleToken(directory.path));
+  keepSampleToken(directory.path, sampleToken);
   stop.throwIfAborted();
 
   say("Starting the sample runner …");
-  const runner = startSampleRunner({ address: dev.grpcAddress, token: tenant.runnerToken }, say);
+  const runner = startSampleRunner({ address: dev.grpcAddress, token: sampleToken }, say);
   services.push(runner);
   const agents = await sampleAgents(running, dev, runner, stop);
   if (options.demo) await demonstrate(dev, agents, stop, say);
@@ -108,7 +118,9 @@ async function sampleAgents(
   let listed: ListedAgent[] = [];
   const here = waitFor(async () => {
     stop.throwIfAborted();
-    const announced = [...(bridge?.sessions.all() ?? [])].some((session) => session.announcedDigest !== "");
+    const announced = [...(bridge?.sessions.all() ?? [])].some(
+      (session) => session.queue.poolId === operatorTenantId && session.announcedDigest !== "",
+    );
     if (!announced) return false;
     listed = await listAgents(call);
     return Object.keys(expected).every((name) => listed.some((agent) => agent.graph_id === name));

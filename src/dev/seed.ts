@@ -1,6 +1,6 @@
 import { createTenant } from "../catalog/edit-tenants.js";
 import { DomainError } from "../domain/errors.js";
-import type { TenantId } from "../domain/ids.js";
+import { operatorTenantId, type TenantId } from "../domain/ids.js";
 import { apiScopes, systemScope } from "../domain/scope.js";
 import type { Authenticator } from "../governance/authenticate.js";
 import { createApiKey } from "../governance/edit-api-keys.js";
@@ -11,7 +11,7 @@ import type { DevTenant } from "./dev-file.js";
 
 const SLUG = "demo";
 /** The kind that the runner SDK says it is unless it is told otherwise. */
-export const RUNNER_KIND = "typescript";
+const RUNNER_KIND = "typescript";
 
 export interface Seed {
   readonly stores: Stores;
@@ -28,15 +28,24 @@ export async function seedDemoTenant(seed: Seed, known: DevTenant | undefined): 
   const { stores, rootKey, authenticator } = seed;
   const apiKey = (name: string, scopes: Parameters<typeof createApiKey>[3]["scopes"]) => async () =>
     (await createApiKey(stores, rootKey, scope, { name, scopes, expiresAt: null })).text;
-  const runnerToken = async () =>
-    (await createRunnerToken(stores, rootKey, scope, { name: "dev", kind: RUNNER_KIND, expiresAt: null })).text;
   return {
     id,
     slug: SLUG,
     adminKey: await keptOrNew(kept?.adminKey, authenticator.client, apiKey("dev admin", apiScopes)),
     apiKey: await keptOrNew(kept?.apiKey, authenticator.client, apiKey("dev", ["runs:read", "runs:write"])),
-    runnerToken: await keptOrNew(kept?.runnerToken, authenticator.runner, runnerToken),
+    // For the tenant's own pool, so that a runner of the user's own gets the runs of its agents and no others.
+    runnerToken: await keptOrNew(kept?.runnerToken, authenticator.runner, () => createToken(seed, id)),
   };
+}
+
+/** For the operator's shared pool, whose agents every tenant sees. */
+export function seedSampleToken(seed: Seed, known: string | undefined): Promise<string> {
+  return keptOrNew(known, seed.authenticator.runner, () => createToken(seed, operatorTenantId));
+}
+
+async function createToken({ stores, rootKey }: Seed, pool: TenantId): Promise<string> {
+  const token = { name: "dev", kind: RUNNER_KIND, expiresAt: null };
+  return (await createRunnerToken(stores, rootKey, systemScope(pool), token)).text;
 }
 
 async function createDemoTenant({ stores, sweeperUrl }: Seed): Promise<TenantId> {
