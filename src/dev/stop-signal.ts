@@ -30,11 +30,12 @@ export function listenForStop(onFirst: () => void): StopSignal {
   };
 }
 
-/**
- * Whether the step that just failed failed because we are to stop. A Ctrl-C also hits the programs that we started, and their failure may
- * reach us before our own signal does, so the event loop gets one turn first.
- */
+// A Ctrl-C also hits the programs that we started, and their failure may reach us before our own signal does: one turn of the event loop was not
+// always enough.
+const SIGNAL_LATE_MS = 50;
+
+/** Whether the step that just failed failed because we are to stop. */
 export async function isStopping(stop: StopSignal): Promise<boolean> {
-  await new Promise((resolve) => setImmediate(resolve));
+  if (!stop.signal.aborted) await new Promise((resolve) => setTimeout(resolve, SIGNAL_LATE_MS));
   return stop.signal.aborted;
 }
