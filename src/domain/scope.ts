@@ -26,3 +26,8 @@ export interface RunnerScope {
 export function systemScope(tenantId: TenantId): Scope {
   return { tenantId, actor: { kind: "system", id: null }, scopes: new Set(apiScopes) };
 }
+
+/** The operator at the command line, who may do everything in every tenant. */
+export function operatorScope(tenantId: TenantId): Scope {
+  return { tenantId, actor: { kind: "operator", id: null }, scopes: new Set(apiScopes) };
+}

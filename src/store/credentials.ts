@@ -1,6 +1,7 @@
 import type pg from "pg";
 import type { CredentialId, TenantId } from "../domain/ids.js";
 import type { ApiScope } from "../domain/scope.js";
+import type { TenantReads } from "./reads.js";
 import type { TenantTx } from "./tx.js";
 
 /** A stored credential as authentication needs it, found by its public id across tenants: nobody is known yet. */
@@ -116,4 +117,34 @@ export async function writeRevocation(tx: TenantTx, table: CredentialTable, id: 
     tx.scope.tenantId,
     id,
   ]);
+}
+
+/** A credential as its administrators see it. */
+export interface ListedCredential {
+  readonly id: CredentialId;
+  readonly name: string;
+  readonly publicId: string;
+  readonly last4: string;
+  /** API keys only. */
+  readonly scopes: readonly ApiScope[];
+  /** Runner tokens only. */
+  readonly kind: string | null;
+  readonly createdBy: string;
+  readonly createdAt: Date;
+  readonly rotatedAt: Date | null;
+  readonly previousExpiresAt: Date | null;
+  readonly expiresAt: Date | null;
+  readonly revokedAt: Date | null;
+  readonly lastUsedAt: Date | null;
+}
+
+/** All of a tenant's, the newest first. */
+export function listCredentials(tenant: TenantReads, table: CredentialTable): Promise<ListedCredential[]> {
+  const special = table === "api_key" ? "scopes, null as kind" : "'{}'::text[] as scopes, kind";
+  return tenant.query<ListedCredential & pg.QueryResultRow>(
+    `select id, name, public_id as "publicId", last4, ${special}, created_by as "createdBy", created_at as "createdAt", rotated_at as "rotatedAt",
+       previous_expires_at as "previousExpiresAt", expires_at as "expiresAt", revoked_at as "revokedAt", last_used_at as "lastUsedAt"
+     from ${table} where tenant_id = $1 order by created_at desc, id desc`,
+    [tenant.scope.tenantId],
+  );
 }

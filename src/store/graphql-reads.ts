@@ -116,7 +116,7 @@ function begin(prisma: PrismaClient, scope: Scope): OpenTransaction {
 function call(tx: Prisma.TransactionClient, model: string, method: string, args: unknown): Promise<unknown> {
   const models = tx as unknown as Record<string, Record<string, (args: unknown) => Promise<unknown>>>;
   const found = models[model]?.[method === "findUniqueOrThrow" ? "findUnique" : method];
-  return found ? found(args) : Promise.reject(new TypeError(`There is no ${model}.${method}.`));
+  return found ? found(args) : Promise.reject(new DomainError("INTERNAL", `There is no ${model}.${method}.`));
 }
 
 type Ask = <Result>(question: (tx: Prisma.TransactionClient) => Promise<Result>) => Promise<Result>;
