@@ -106,7 +106,7 @@ async function assemble(config: Config, log: Log, services: Service[]): Promise<
     count: (way, runs) => dispatchTotal.inc({ path: way }, runs),
     onError: (error) => log.warn({ err: (error as Error).message }, "a claim failed"),
     handBack: (claimed) => {
-      takeBack(plane, claimed, "released").catch((error: unknown) =>
+      takeBack(plane, claimed, "undelivered").catch((error: unknown) =>
         log.warn({ err: (error as Error).message }, "a run could not be handed back"),
       );
     },

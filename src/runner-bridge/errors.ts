@@ -1,6 +1,7 @@
 import { Metadata, type ServerErrorResponse, status } from "@grpc/grpc-js";
 import { DomainError, errorTable } from "../domain/errors.js";
 import type { Log } from "../platform/log.js";
+import { isAway } from "../store/client.js";
 
 /** A row of the error table as a gRPC status. Anything else is logged and masked; an unreachable store is UNAVAILABLE, which says nothing about a run. */
 export function toWireError(error: unknown, log: Log): ServerErrorResponse {
@@ -17,6 +18,7 @@ export function toWireError(error: unknown, log: Log): ServerErrorResponse {
       metadata,
     };
   }
+  if (isAway(error)) return toWireError(new DomainError("UNAVAILABLE", undefined, {}, error), log);
   log.error({ err: error }, "call failed");
   metadata.set("fairlead-code", "INTERNAL");
   const title = errorTable.INTERNAL.title;

@@ -38,25 +38,24 @@ export async function getJob(
   const announced = session.announcedDigest === request.announcementDigest && request.announcementDigest !== "";
   if (!announced) return { assignments: [], announce: true, draining: false };
 
-  const stop = new AbortController();
-  const onGone = (): void => stop.abort();
-  gone.addEventListener("abort", onGone, { once: true });
-  const timer = setTimeout(() => stop.abort(), Math.min(request.waitMs, plane.limits.getJobWaitMs));
+  const waitMs = Math.min(request.waitMs, plane.limits.getJobWaitMs);
   session.parkedCalls++;
   let claimed: Claimed[];
   try {
-    claimed = await plane.parked.park(queue, session.runnerId, request.freeSlots, stop.signal);
+    claimed = await plane.parked.park(queue, session.runnerId, request.freeSlots, waitMs, gone);
   } finally {
-    clearTimeout(timer);
-    gone.removeEventListener("abort", onGone);
     session.parkedCalls--;
   }
   if (gone.aborted) {
-    for (const run of claimed) void handBack(plane, run);
+    for (const run of claimed) void handBack(plane, run, "undelivered");
     return { assignments: [], announce: false, draining: false };
   }
   const assignments = await Promise.all(claimed.map((run) => assign(plane, session, run)));
-  return { assignments: assignments.filter((assignment) => assignment !== null), announce: false, draining: false };
+  return {
+    assignments: assignments.filter((assignment) => assignment !== null),
+    announce: false,
+    draining: plane.parked.isDraining(),
+  };
 }
 
 async function assign(plane: Plane, session: Session, claimed: Claimed): Promise<Assignment | null> {
@@ -70,14 +69,14 @@ async function assign(plane: Plane, session: Session, claimed: Claimed): Promise
     return toAssignment(claimed, continued, plane.limits);
   } catch (error) {
     plane.log.warn({ err: (error as Error).message, runId: claimed.runId }, "an assignment could not be made");
-    void handBack(plane, claimed);
+    void handBack(plane, claimed, "released");
     return null;
   }
 }
 
 /** Gives back what nobody will start; if that fails too, the offer lapses. */
-export function handBack(plane: Plane, run: Claimed): Promise<void> {
-  return takeBack(plane, run, "released").then(
+export function handBack(plane: Plane, run: Claimed, cause: "released" | "undelivered"): Promise<void> {
+  return takeBack(plane, run, cause).then(
     () => undefined,
     (error: unknown) =>
       plane.log.warn({ err: (error as Error).message, runId: run.runId }, "a run could not be handed back"),

@@ -4,11 +4,13 @@ import type { RunnerScope } from "../domain/scope.js";
 import { Outcome, type Report, ReportVerdict, type Verdict } from "../generated/proto/fairlead/runner/v1/runner.js";
 import { appendEvents } from "../runs/append-events.js";
 import { failInvalid } from "../runs/fail-invalid.js";
-import { finishRun } from "../runs/finish-run.js";
+import { type FinishRun, finishRun } from "../runs/finish-run.js";
 import type { Plane } from "../runs/plane.js";
 import { takeBack } from "../runs/take-back-run.js";
+import { isBadData } from "../store/client.js";
 import type { HeldRun } from "../store/run-path/append.js";
 import { noExtras } from "../store/run-path/extras.js";
+import type { Finished } from "../store/run-path/finish.js";
 import { findRunForReport } from "../store/runs.js";
 import type { Session } from "./sessions.js";
 import { complainAboutReport, fromWireBatch, fromWireRun, outcomeOfStatus, statusOfOutcome } from "./wire.js";
@@ -53,7 +55,7 @@ export async function settleReport(
 
   if (report.outcome === Outcome.OUTCOME_RELEASED) {
     if (batch) await appendEvents(plane, batch);
-    const outcome = await takeBack(plane, { ...known, ...held, threadId: known.threadId }, "released");
+    const outcome = await takeBack(plane, { ...known, ...held, threadId: known.threadId }, "released", queue);
     release(session, held);
     return {
       run: report.run,
@@ -64,7 +66,12 @@ export async function settleReport(
     };
   }
   const status = statusOfOutcome[report.outcome as keyof typeof statusOfOutcome];
-  const finished = await finishRun(plane, {
+  const refuse = async (message: string): Promise<Verdict> => {
+    await failInvalid(plane, held, message);
+    release(session, held);
+    return invalid(message);
+  };
+  const finish: FinishRun = {
     ...held,
     threadId: known.threadId as ThreadId,
     purpose: known.purpose,
@@ -88,7 +95,17 @@ export async function settleReport(
       taskId: interrupt.taskId || interrupt.id,
       value: Buffer.from(interrupt.value),
     })),
-  });
+  };
+  let finished: Finished;
+  try {
+    finished = await finishRun(plane, finish);
+  } catch (error) {
+    // The runner would report it again for ever.
+    if (isBadData(error)) return refuse(`the store refuses it: ${(error as Error).message}`);
+    throw error;
+  }
+  if (finished.verdict === "missing" && finished.source > report.events)
+    return refuse(`events: says ${report.events}, ${finished.source} were sent under this generation`);
   if (finished.verdict !== "missing") release(session, held);
   return {
     run: report.run,

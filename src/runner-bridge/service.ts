@@ -106,6 +106,8 @@ export function createRunnerService(
           if (stream.request.kind !== scope.kind)
             throw new DomainError("FORBIDDEN", `The token is for runners of kind "${scope.kind}".`);
           const session = sessionOf(scope, stream.request.runnerId);
+          // Its end was announced before anybody listened.
+          if (stream.cancelled) return;
           session.cancelStreams.add(stream);
           stream.on("cancelled", () => {
             session.cancelStreams.delete(stream);

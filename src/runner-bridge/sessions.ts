@@ -105,7 +105,9 @@ export function createSessions(plane: Plane): Sessions {
     closed: (session) => {
       if (session.eventStreams.size + session.cancelStreams.size > 0 || session.held.size === 0) return;
       const items: HeldRun[] = [...session.held.values()].map((run) => ({ ...run, queue: session.queue }));
-      cutLeases(plane.stores.app, items, plane.limits.closedLeaseMs).catch((error: unknown) => {
+      // Never shorter than a heartbeat takes to come round: a runner that lives is not robbed because a proxy closed its streams.
+      const ms = Math.max(plane.limits.closedLeaseMs, plane.limits.heartbeatMs * 1.5);
+      cutLeases(plane.stores.app, items, Math.min(ms, plane.limits.leaseMs)).catch((error: unknown) => {
         plane.log.warn({ err: (error as Error).message }, "leases of a closed connection could not be cut");
       });
     },

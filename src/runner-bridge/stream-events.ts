@@ -11,6 +11,8 @@ import {
 import { appendEvents } from "../runs/append-events.js";
 import { failInvalid } from "../runs/fail-invalid.js";
 import type { Plane } from "../runs/plane.js";
+import { isBadData } from "../store/client.js";
+import type { Appended } from "../store/run-path/append.js";
 import type { EventStream, Session, Sessions } from "./sessions.js";
 import { fromWireBatch, fromWireRun } from "./wire.js";
 
@@ -54,20 +56,23 @@ export function serveEventStream(
     }
   };
 
+  const refuse = async (batch: EventBatch, message: string): Promise<void> => {
+    const run = fromWireRun(batch.run, queue);
+    if ("ok" in run) await failInvalid(plane, run.ok, message);
+    acknowledge({ run: batch.run, verdict: BatchVerdict.BATCH_VERDICT_INVALID, stored: 0, message });
+  };
+
   const take = async (batch: EventBatch): Promise<void> => {
     const checked = fromWireBatch(batch, queue, plane.limits);
-    if ("complaint" in checked) {
-      const run = fromWireRun(batch.run, queue);
-      if ("ok" in run) await failInvalid(plane, run.ok, checked.complaint);
-      acknowledge({
-        run: batch.run,
-        verdict: BatchVerdict.BATCH_VERDICT_INVALID,
-        stored: 0,
-        message: checked.complaint,
-      });
-      return;
+    if ("complaint" in checked) return refuse(batch, checked.complaint);
+    let appended: Appended;
+    try {
+      appended = await appendEvents(plane, checked.ok);
+    } catch (error) {
+      // The runner would send it again for ever.
+      if (isBadData(error)) return refuse(batch, `the store refuses it: ${(error as Error).message}`);
+      throw error;
     }
-    const appended = await appendEvents(plane, checked.ok);
     acknowledge({ run: batch.run, verdict: verdicts[appended.verdict], stored: appended.stored, message: "" });
     if (appended.cancel && !done) {
       stream.write({ message: { $case: "control", value: { run: batch.run, kind: ControlKind.CONTROL_KIND_CANCEL } } });
@@ -79,7 +84,7 @@ export function serveEventStream(
   };
 
   stream.on("data", (request) => {
-    if (done) return;
+    if (done || stream.cancelled) return close();
     if (request.hello) {
       if (!isUuid(request.hello.runnerId)) return end(invalidInput("hello.runner_id", "must be a UUID"));
       if (request.hello.kind !== scope.kind)

@@ -1,4 +1,4 @@
-import { type EventView, walkEvents } from "../domain/event-list.js";
+import { controlFamily, type EventView, walkEvents } from "../domain/event-list.js";
 import type { FinalRunState } from "../domain/moves/run.js";
 
 // The frames that the plane itself writes into a run's log. They are events like any other (family control), so that every frame has a number.
@@ -67,11 +67,27 @@ function varint(value: number): number[] {
   return bytes;
 }
 
-/** Checks received bytes: an EventList of `count` events, none of them the plane's own, none larger than `maxBytes`. Null when fine, else why not. */
+// Frames of these names tell clients about the run itself: a runner that sent one would end a stream that goes on.
+const planeNames = new Set(["metadata", "end", "error"]);
+
+/** Checks received bytes: an EventList of `count` events, none of them the plane's own, none larger than `maxBytes`, none that would break out of its
+ *  frame on a text stream. Null when fine, else why not. */
 export function complainAboutEvents(bytes: Uint8Array, count: number, maxBytes: number): string | null {
   let complaint: string | null = null;
   const check = (event: EventView): void => {
-    if (event.family === 13) complaint ??= "family CONTROL belongs to the plane";
+    if (event.family === controlFamily) complaint ??= "family CONTROL belongs to the plane";
+    if (event.family < 1 || event.family > controlFamily) complaint ??= `family ${event.family} is unknown`;
+    if (planeNames.has(event.name) || planeNames.has(event.mode))
+      complaint ??= `the name "${event.name || event.mode}" belongs to the plane`;
+    if (hasLineBreak(event.name) || hasLineBreak(event.mode) || event.namespace.some(hasLineBreak)) {
+      complaint ??= "mode, name and namespace are single lines";
+    }
+    if (
+      isSeveralLines(bytes, event.bodyStart, event.bodyEnd) ||
+      isSeveralLines(bytes, event.legacyStart, event.legacyEnd)
+    ) {
+      complaint ??= "a body is JSON on one line";
+    }
     if (event.bodyEnd - event.bodyStart > maxBytes || event.legacyEnd - event.legacyStart > maxBytes) {
       complaint ??= `an event is larger than ${maxBytes} bytes`;
     }
@@ -83,4 +99,13 @@ export function complainAboutEvents(bytes: Uint8Array, count: number, maxBytes: 
     complaint ??= (error as Error).message;
   }
   return complaint;
+}
+
+function hasLineBreak(text: string): boolean {
+  return /[\r\n]/.test(text);
+}
+
+function isSeveralLines(bytes: Uint8Array, start: number, end: number): boolean {
+  const body = bytes.subarray(start, end);
+  return body.includes(10) || body.includes(13);
 }

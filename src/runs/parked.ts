@@ -8,7 +8,8 @@ import type { RunPath } from "../store/run-path/path.js";
 //   queue   a BullMQ job names a run, while a GetJob of its queue is parked here,
 //   relay   what is next in the queue is claimed from Postgres.
 // Every way ends in the claim statement; who loses there gets nothing. A poll is answered as soon as it holds an assignment and no claim for it is in
-// flight. What is claimed for a poll that was abandoned meanwhile is handed back at once.
+// flight. One whose time is over still gets what is being claimed for it: otherwise a runner that asks without waiting would never get anything. What is
+// claimed for a poll that was abandoned meanwhile is handed back at once.
 
 export type DispatchWay = "direct" | "queue" | "relay";
 
@@ -18,6 +19,8 @@ interface Poll {
   readonly resolve: (claimed: Claimed[]) => void;
   readonly taken: Claimed[];
   inFlight: number;
+  /** Its time is over: it is answered once no claim for it is in flight. */
+  isDue: boolean;
   closed: boolean;
 }
 
@@ -30,8 +33,8 @@ interface Line {
 }
 
 export interface Parked {
-  /** Waits for work: at least one assignment, or none once `signal` fires. */
-  park(queue: QueueName, runnerId: RunnerId, slots: number, signal: AbortSignal): Promise<Claimed[]>;
+  /** Waits for work: at least one assignment, or none once the time is over or the caller has gone. */
+  park(queue: QueueName, runnerId: RunnerId, slots: number, waitMs: number, gone: AbortSignal): Promise<Claimed[]>;
   /** Offers a run that was just committed; false when no GetJob is parked for it. */
   offer(queue: QueueName, tenantId: TenantId, runId: RunId): boolean;
   /** Claims a run that a job named; false when no GetJob is parked for it. Resolves after the claim was decided. */
@@ -45,6 +48,7 @@ export interface Parked {
   onChange(listener: (queue: QueueName, isParked: boolean) => void): void;
   /** Answers every poll with nothing and takes no more. */
   drain(): void;
+  isDraining(): boolean;
 }
 
 export interface ParkedOptions {
@@ -70,7 +74,8 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
     return line;
   };
 
-  const room = (poll: Poll): number => (poll.closed || poll.taken.length > 0 ? 0 : poll.slots - poll.inFlight);
+  const room = (poll: Poll): number =>
+    poll.closed || poll.isDue || poll.taken.length > 0 ? 0 : poll.slots - poll.inFlight;
 
   /** The poll with the most free slots, so that work spreads over runners. */
   const roomiest = (line: Line): Poll | undefined => {
@@ -87,7 +92,7 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
       return;
     }
     poll.taken.push(...claimed);
-    if (poll.inFlight === 0 && (poll.taken.length > 0 || draining)) answer(line, poll);
+    if (poll.inFlight === 0 && (poll.taken.length > 0 || poll.isDue || draining)) answer(line, poll);
   };
 
   const answer = (line: Line, poll: Poll): void => {
@@ -143,13 +148,23 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
   };
 
   return {
-    park: (queue, runnerId, slots, signal) =>
-      new Promise<Claimed[]>((resolve) => {
-        if (draining || signal.aborted || slots < 1) return resolve([]);
+    park: (queue, runnerId, slots, waitMs, gone) =>
+      new Promise<Claimed[]>((done) => {
+        if (draining || gone.aborted || slots < 1) return done([]);
         const line = lineOf(queue);
-        const poll: Poll = { runnerId, slots, resolve, taken: [], inFlight: 0, closed: false };
+        const onGone = (): void => answer(line, poll);
+        const timer = setTimeout(() => {
+          poll.isDue = true;
+          if (poll.inFlight === 0) answer(line, poll);
+        }, waitMs);
+        const resolve = (claimed: Claimed[]): void => {
+          clearTimeout(timer);
+          gone.removeEventListener("abort", onGone);
+          done(claimed);
+        };
+        const poll: Poll = { runnerId, slots, resolve, taken: [], inFlight: 0, isDue: false, closed: false };
         line.polls.push(poll);
-        signal.addEventListener("abort", () => answer(line, poll), { once: true });
+        gone.addEventListener("abort", onGone, { once: true });
         if (line.polls.length === 1) for (const listener of listeners) listener(queue, true);
         if (line.backlog) void pump(line);
       }),
@@ -196,5 +211,6 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
       for (const line of lines.values())
         for (const poll of [...line.polls]) if (poll.inFlight === 0) answer(line, poll);
     },
+    isDraining: () => draining,
   };
 }

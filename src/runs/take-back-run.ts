@@ -1,4 +1,4 @@
-import type { RunId, RunnerId, TenantId, ThreadId } from "../domain/ids.js";
+import type { QueueName, RunId, RunnerId, TenantId, ThreadId } from "../domain/ids.js";
 import { expireRunRow, type TakeBackCause, takeBackRun } from "../store/run-path/moves.js";
 import { attemptFrame, endFrames, type RunFailure } from "./control-frames.js";
 import type { Plane } from "./plane.js";
@@ -28,17 +28,24 @@ const failures: Record<TakeBackCause, { reason: string; failure: RunFailure }> =
     reason: "handbacks_exhausted",
     failure: { error: "not_started", message: "The run was handed back again and again." },
   },
+  // Never the reason of an end: it may happen any number of times.
+  undelivered: {
+    reason: "handbacks_exhausted",
+    failure: { error: "not_started", message: "The run reached nobody." },
+  },
 };
 
-/** Takes a run away from its holder: back to the queue with a higher fence, or to its end when it was tried often enough. */
+/** Takes a run away from its holder: back to the queue with a higher fence, or to its end when it was tried often enough. `queue` names whose runner
+ *  gives it back: a run of another queue is none of its business. */
 export async function takeBack(
   plane: Plane,
   run: HeldBy,
   cause: TakeBackCause,
+  queue: QueueName | null = null,
 ): Promise<"requeued" | "ended" | "gone"> {
   const now = plane.clock.now();
   const { reason, failure } = failures[cause];
-  const again = attemptFrame(run.runId, run.threadId, run.attempt + 1, now);
+  const again = attemptFrame(run.runId, run.threadId, cause === "lost" ? run.attempt + 1 : run.attempt, now);
   const end = endFrames("error", failure, now);
   const cancelEnd = endFrames("cancelled", null, now);
   const moved = await takeBackRun(plane.stores.app, {
@@ -46,6 +53,7 @@ export async function takeBack(
     runId: run.runId,
     fence: run.fence,
     cause,
+    queue,
     maxHandbacks: plane.limits.maxHandbacks,
     again,
     end,

@@ -1,4 +1,5 @@
 import pg from "pg";
+import { DomainError } from "../domain/errors.js";
 import type { Log } from "../platform/log.js";
 
 // A run of the plane uses few connections on purpose: on two cores more of them are slower (64 clients on 64 connections wrote half of what 16 did).
@@ -60,17 +61,32 @@ export function openStores(databaseUrl: string, sweeperDatabaseUrl: string, log:
   };
 }
 
-/** How a failed statement left the database. */
+/** How a failed statement left the database. Only an SQLSTATE is five characters of which one is a digit: EPIPE is none. */
 export type Failure = "refused" | "retry" | "unknown";
 
 /** `refused`: certainly not done, and it would fail again. `retry`: certainly not done. `unknown`: the connection broke, it may have been committed. */
 export function classifyFailure(error: unknown): Failure {
   const code = (error as { code?: unknown } | null)?.code;
-  if (typeof code === "string" && /^[0-9A-Z]{5}$/.test(code)) {
-    if (code === "40001" || code === "40P01" || code === "55P03" || code === "53300" || code === "57P03")
+  if (typeof code === "string" && /^(?=.*\d)[0-9A-Z]{5}$/.test(code)) {
+    if (code === "40001" || code === "40P01" || code === "55P03" || code.startsWith("53") || code === "57P03")
       return "retry";
     if (code.startsWith("08") || code.startsWith("57") || code.startsWith("58")) return "unknown";
     return "refused";
   }
   return "unknown";
+}
+
+/** The store could not be reached, or the connection broke: nothing is wrong with what was asked. Mistakes of our own are errors of other classes. */
+export function isAway(error: unknown): boolean {
+  if (error instanceof DomainError) return error.code === "UNAVAILABLE";
+  const failure = classifyFailure(error);
+  if (failure === "retry") return true;
+  const hasSqlState = error instanceof pg.DatabaseError;
+  return failure === "unknown" && error instanceof Error && (hasSqlState || error.constructor === Error);
+}
+
+/** The values themselves were refused (a character that text cannot hold, a date out of range, a key too long to index): sent again, they would be again. */
+export function isBadData(error: unknown): boolean {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === "string" && /^(?=.*\d)(22|23|54)[0-9A-Z]{3}$/.test(code);
 }

@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { DomainError } from "../domain/errors.js";
 import type { Scope } from "../domain/scope.js";
-import { classifyFailure, type Stores } from "./client.js";
+import { classifyFailure, isAway, type Stores } from "./client.js";
 
 declare const reads: unique symbol;
 
@@ -42,6 +42,9 @@ export async function inTransaction<Result>(
   } catch (error) {
     if (classifyFailure(error) === "unknown" && !(error instanceof DomainError)) broken = error as Error;
     else await client.query("rollback").catch((failure: Error) => (broken = failure));
+    // What may be tried again is left to who may try again.
+    if (classifyFailure(error) !== "retry" && isAway(error) && !(error instanceof DomainError))
+      throw new DomainError("UNAVAILABLE", undefined, {}, error);
     throw error;
   } finally {
     client.release(broken);

@@ -1,3 +1,4 @@
+import { DomainError } from "../domain/errors.js";
 import type { Scope } from "../domain/scope.js";
 import { classifyFailure, type Stores } from "./client.js";
 import { inTransaction, type TenantReads } from "./reads.js";
@@ -19,8 +20,8 @@ export async function withTenantTx<Result>(
     try {
       return await inTransaction(stores, scope, "begin", (handle) => work(handle as unknown as TenantTx));
     } catch (error) {
-      if (attempt < 4 && classifyFailure(error) === "retry") continue;
-      throw error;
+      if (classifyFailure(error) !== "retry") throw error;
+      if (attempt >= 4) throw new DomainError("UNAVAILABLE", undefined, {}, error);
     }
   }
 }

@@ -3,13 +3,16 @@ import { repeat, type Service } from "../platform/lifecycle.js";
 import { forceCancel } from "../runs/cancel-run.js";
 import type { Plane } from "../runs/plane.js";
 import { expireRun, takeBack } from "../runs/take-back-run.js";
+import { isAway } from "../store/client.js";
 import { type Swept, sweepQueue, sweepRuns } from "../store/run-path/moves.js";
 
 // The sweep finds leases that ran out, cancels past their grace and deadlines that passed; the moves decide, under their guards, so any number of
 // sweeps may run at once.
 //
-// An outage is not a runner's death: after a start, a store error, or a gap in its own ticks the sweep takes no lease until one whole lease has
-// passed, in which living runners renew.
+// An outage is not a runner's death: after a start, a store error, a slow answer or a gap in its own ticks the sweep takes no lease until one whole
+// lease has passed, in which living runners renew. A store that stood still answers late and without an error, and then every lease looks lost.
+//
+// A run that cannot be moved is reported and left: it must not keep the sweep from the others.
 
 const batch = 200;
 
@@ -39,14 +42,24 @@ export function startSweep(plane: Plane): Service {
     }
   };
 
+  const attempt = async (run: Pick<Swept, "tenantId" | "runId">, move: () => Promise<void>): Promise<void> => {
+    try {
+      await move();
+    } catch (error) {
+      if (isAway(error)) throw error;
+      plane.log.error({ err: error, tenantId: run.tenantId, runId: run.runId }, "a run could not be moved");
+    }
+  };
+
   const tick = async (): Promise<void> => {
     const now = clock.monotonic();
     if (now - lastTick > limits.sweepEveryMs + limits.leaseMs / 2) trustedFrom = now + limits.leaseMs;
     lastTick = now;
     const found = await sweepRuns(plane.stores.sweep, batch, limits.cancelGraceMs);
-    for (const run of found) await handle(run);
+    if (clock.monotonic() - now > limits.leaseMs / 3) trustedFrom = clock.monotonic() + limits.leaseMs;
+    for (const run of found) await attempt(run, () => handle(run));
     for (const run of await sweepQueue(plane.stores.sweep, batch))
-      await expireRun(plane, { ...run, fence: 0 }, "queue");
+      await attempt(run, () => expireRun(plane, { ...run, fence: 0 }, "queue"));
     lastTick = clock.monotonic();
   };
 

@@ -156,9 +156,10 @@ begin
     )
     update run r set admitted_at = clock_timestamp(), hinted_at = clock_timestamp() from locked l where r.tenant_id = l.tenant_id and r.id = l.id;
   end if;
+  -- Locked here, so that several claimers of one queue each get runs of their own, instead of all the same ones and then nothing.
   return query select r.tenant_id, r.id from run r
     where r.pool_id = p_pool and r.kind = p_kind and r.status = 'pending' and r.admitted_at is not null
-    order by r.admitted_at limit p_limit;
+    order by r.admitted_at limit p_limit for update of r skip locked;
 end $$;
 
 create type run_claimed as (
@@ -320,11 +321,12 @@ begin
   ), judged as (
     select i.*, r.source_seq, r.last_seq, r.thread_base, case when r.cancel_requested_at is not null then r.cancel_action end as cancel,
       case
-        when r.id is null or r.fence <> i.fence or r.status <> 'running' or r.pool_id <> i.pool_id or r.kind <> i.kind then 'superseded'
+        when r.id is null or r.fence <> i.fence or r.status <> 'running' then 'superseded'
         when i.first <> r.source_seq + 1 then 'out_of_order'
         else 'stored'
       end as verdict
-    from item i left join run r on r.tenant_id = i.tenant_id and r.id = i.run_id
+    -- A run of another queue is unknown here: not even its numbers are told.
+    from item i left join run r on r.tenant_id = i.tenant_id and r.id = i.run_id and r.pool_id = i.pool_id and r.kind = i.kind
   ), grown as (
     update run r set source_seq = r.source_seq + j.count, last_seq = r.last_seq + j.count, confirmed = true, started_at = coalesce(r.started_at, clock_timestamp()),
       lease_until = greatest(r.lease_until, clock_timestamp() + p_lease_ms * interval '1 ms')
@@ -374,14 +376,14 @@ begin
   ), judged as (
     select i.*, r.source_seq, r.last_seq, r.thread_base, r.status as run_status, r.status_reason as run_reason,
       case
-        when r.id is null or r.pool_id <> i.pool_id or r.kind <> i.kind or r.thread_id <> i.thread_id then 'superseded'
+        when r.id is null then 'superseded'
         when r.ended_fence = i.fence then 'replayed'
         when r.fence <> i.fence or r.status <> 'running' then 'superseded'
         when i.tail_count > 0 and i.tail_first <> r.source_seq + 1 then 'missing'
         when r.source_seq + i.tail_count <> i.total then 'missing'
         else 'recorded'
       end as verdict
-    from item i left join run r on r.tenant_id = i.tenant_id and r.id = i.run_id
+    from item i left join run r on r.tenant_id = i.tenant_id and r.id = i.run_id and r.pool_id = i.pool_id and r.kind = i.kind and r.thread_id = i.thread_id
   ), ended as (
     update run r set status = j.status, status_reason = nullif(j.reason, ''), error = j.error, ended_fence = j.fence, values = p_values[j.ord], next = j.next,
       source_seq = r.source_seq + j.tail_count, last_seq = r.last_seq + j.tail_count + j.end_count, thread_head = false, confirmed = true,
@@ -431,6 +433,8 @@ begin
       order by q.created_at, q.id limit 1) w
   ), promoted as (
     update run q set thread_head = true, thread_base = r.thread_base + r.last_seq, updated_at = v_now,
+      -- The time behind another run of the thread is no waiting for a runner: that begins now.
+      queue_deadline = greatest(q.queue_deadline, v_now + (q.queue_deadline - coalesce(q.due_at, q.created_at))),
       admitted_at = case when q.due_at is null or q.due_at <= v_now then v_now end, hinted_at = case when q.due_at is null or q.due_at <= v_now then v_now end
     from item i, waiting w, run r
     where w.ord = i.ord and q.tenant_id = i.tenant_id and q.id = w.id and r.tenant_id = i.tenant_id and r.id = i.run_id
@@ -486,6 +490,7 @@ begin
       order by w.created_at, w.id limit 1;
     if q.id is not null then
       update run w set thread_head = true, thread_base = r.thread_base + r.last_seq, updated_at = v_now,
+        queue_deadline = greatest(w.queue_deadline, v_now + (w.queue_deadline - coalesce(w.due_at, w.created_at))),
         admitted_at = case when w.due_at is null or w.due_at <= v_now then v_now end, hinted_at = case when w.due_at is null or w.due_at <= v_now then v_now end
         where w.tenant_id = p_tenant and w.id = q.id returning * into q;
       m.next_run := q.id; m.next_pool := q.pool_id; m.next_kind := q.kind; m.next_admitted := q.admitted_at is not null;
@@ -512,6 +517,12 @@ begin
   if r.base_seen then
     update thread t set values_run_id = r.base_values_run_id, values = case when r.base_values_run_id is null then t.values end
       where t.tenant_id = p_tenant and t.id = r.thread_id and t.values_run_id is not distinct from p_run;
+  end if;
+  update interrupt n set status = 'superseded' where n.tenant_id = p_tenant and n.run_id = p_run and n.status = 'open';
+  if found then
+    update thread t set interrupts = null, status = case when t.status = 'interrupted' then 'idle' else t.status end
+      where t.tenant_id = p_tenant and t.id = r.thread_id
+        and not exists (select 1 from interrupt n where n.tenant_id = p_tenant and n.thread_id = r.thread_id and n.status = 'open');
   end if;
   update run set deleted_at = clock_timestamp() where tenant_id = p_tenant and id = p_run;
 end $$;
@@ -548,12 +559,15 @@ begin
 end $$;
 
 -- Takes a run away from its runner: back to the queue with a higher fence, or to its end. The caller read (fence, confirmed, attempt) before; the guard
--- holds them to it. p_again / p_again_count: frames for a new attempt; p_end: frames for the end, whose status and reason p_end_* name.
-create function run_take_back_v1(p_tenant uuid, p_run uuid, p_fence int, p_cause text, p_max_handbacks int, p_again bytea, p_again_count int,
-  p_end bytea, p_end_count int, p_end_status text, p_end_reason text, p_end_error json, p_cancel_end bytea, p_cancel_end_count int) returns run_moved
+-- holds them to it, and a runner that gives back (p_pool, p_kind) to its own queue. p_again / p_again_count: frames for a new execution, written where an
+-- earlier one has shown events; p_end: frames for the end, whose status and reason p_end_* name. Causes: lost (uses an attempt), lapsed and released (use
+-- a hand-back), undelivered (was claimed and never sent to a runner: nobody's fault, uses neither).
+create function run_take_back_v1(p_tenant uuid, p_run uuid, p_fence int, p_pool uuid, p_kind text, p_cause text, p_max_handbacks int, p_again bytea,
+  p_again_count int, p_end bytea, p_end_count int, p_end_status text, p_end_reason text, p_end_error json, p_cancel_end bytea, p_cancel_end_count int)
+  returns run_moved
 language plpgsql as $$
 #variable_conflict use_column
-declare r run; m run_moved; v_now timestamptz; v_holder uuid;
+declare r run; m run_moved; v_now timestamptz; v_holder uuid; v_shown boolean;
 begin
   perform set_tenants(array[p_tenant]);
   select * into r from run where tenant_id = p_tenant and id = p_run;
@@ -562,7 +576,8 @@ begin
   select * into r from run where tenant_id = p_tenant and id = p_run for update;
   v_now := clock_timestamp();
   v_holder := r.runner_id;
-  if r.status <> 'running' or r.fence <> p_fence or (p_cause in ('lapsed', 'lost') and (r.lease_until >= v_now or r.confirmed <> (p_cause = 'lost'))) then
+  v_shown := p_cause = 'lost' or r.source_seq > 0;
+  if r.status <> 'running' or r.fence <> p_fence or r.pool_id <> p_pool or r.kind <> p_kind or (p_cause in ('lapsed', 'lost') and (r.lease_until >= v_now or r.confirmed <> (p_cause = 'lost'))) then
     m.verdict := 'gone'; return m;
   end if;
   if r.cancel_requested_at is not null then
@@ -570,19 +585,19 @@ begin
     if r.cancel_action = 'rollback' then perform run_undo(p_tenant, p_run); end if;
     return m;
   end if;
-  if p_cause = 'lost' and (r.attempt >= r.max_attempts or r.recovery = 'fail') or (p_cause <> 'lost' and r.handbacks >= p_max_handbacks) then
+  if p_cause = 'lost' and (r.attempt >= r.max_attempts or r.recovery = 'fail') or (p_cause in ('lapsed', 'released') and r.handbacks >= p_max_handbacks) then
     return run_end(p_tenant, p_run, p_end_status, p_end_reason, p_end_error, p_end, p_end_count);
   end if;
   update run x set status = 'pending', fence = x.fence + 1, runner_id = null, confirmed = false, lease_until = null, source_seq = 0,
-    attempt = x.attempt + case when p_cause = 'lost' then 1 else 0 end, handbacks = x.handbacks + case when p_cause = 'lost' then 0 else 1 end,
-    last_seq = x.last_seq + case when p_cause = 'lost' then p_again_count else 0 end,
+    attempt = x.attempt + case when p_cause = 'lost' then 1 else 0 end, handbacks = x.handbacks + case when p_cause in ('lapsed', 'released') then 1 else 0 end,
+    last_seq = x.last_seq + case when v_shown then p_again_count else 0 end,
     -- A run that was given back goes to the front: its client has waited already.
     admitted_at = least(x.admitted_at, v_now), hinted_at = v_now, hint_count = 0, dispatch_no = x.dispatch_no + 1,
     queue_deadline = greatest(x.queue_deadline, v_now + interval '1 hour'), updated_at = v_now
     where x.tenant_id = p_tenant and x.id = p_run returning * into r;
   m.verdict := 'requeued'; m.run_id := r.id; m.thread_id := r.thread_id; m.status := r.status; m.fence := r.fence; m.attempt := r.attempt; m.pool_id := r.pool_id;
   m.kind := r.kind; m.base_seq := r.thread_base; m.last_seq := r.last_seq; m.admitted := true; m.runner_id := v_holder;
-  if p_cause = 'lost' then
+  if v_shown then
     insert into run_event (tenant_id, run_id, first_seq, count, body) values (p_tenant, p_run, r.last_seq - p_again_count + 1, p_again_count, p_again);
     m.first_seq := r.last_seq - p_again_count + 1;
   end if;

@@ -95,14 +95,16 @@ export function cancelRunRow(
   );
 }
 
-/** lapsed: the offer was not confirmed. lost: the lease ran out. released: the runner gave it back. invalid: the plane refuses what the runner sent. */
-export type TakeBackCause = "lapsed" | "lost" | "released";
+/** lapsed: the offer was not confirmed. lost: the lease ran out. released: the runner gave it back. undelivered: it was claimed and reached no runner. */
+export type TakeBackCause = "lapsed" | "lost" | "released" | "undelivered";
 
 export interface TakeBack {
   readonly tenantId: TenantId;
   readonly runId: RunId;
   readonly fence: number;
   readonly cause: TakeBackCause;
+  /** The queue that a runner may give back to; null when the plane itself takes the run. */
+  readonly queue: QueueName | null;
   readonly maxHandbacks: number;
   readonly again: EndFrames;
   readonly end: EndFrames;
@@ -116,11 +118,13 @@ export function takeBackRun(pool: pg.Pool, input: TakeBack): Promise<RunMoved> {
   return move(
     alone(pool),
     input.tenantId,
-    "run_take_back_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, 'error', $10, $11, $12, $13)",
+    "run_take_back_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 'error', $12, $13, $14, $15)",
     [
       input.tenantId,
       input.runId,
       input.fence,
+      input.queue?.poolId ?? null,
+      input.queue?.kind ?? null,
       input.cause,
       input.maxHandbacks,
       input.again.bytes,

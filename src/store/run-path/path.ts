@@ -37,7 +37,16 @@ export function createRunPath(stores: Stores, limits: Limits, room: () => number
       if (item.runIdChosen) keys.push(`r:${item.tenantId}:${item.runId}`);
       return keys;
     },
-    flush: (items, again) => createRuns(pool, items, again, limits.admissionWindow + room()),
+    flush: async (items, again) => {
+      const window = limits.admissionWindow + room();
+      try {
+        return await createRuns(pool, items, again, window);
+      } catch (error) {
+        // Another process has just written the same idempotency key or run id: a second look finds its row.
+        if ((error as { code?: unknown }).code !== "23505") throw error;
+        return createRuns(pool, items, again, window);
+      }
+    },
   });
   const claim = createCoalescer<ClaimItem, Claimed | null>({
     ...shape,
