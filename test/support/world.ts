@@ -49,7 +49,8 @@ export interface World {
   fetch(path: string, init?: RequestInit & { readonly key?: string | null }): Promise<Response>;
   /** A runner of the operator's shared pool, which serves all tenants. */
   runner(agents: RunnerOptions["agents"], options?: { readonly capacity?: number }): Promise<Runner>;
-  runnerToken(): Promise<string>;
+  /** A token for runners of the shared pool. */
+  runnerToken(kind?: string): Promise<string>;
   stop(): Promise<void>;
 }
 
@@ -85,11 +86,11 @@ export async function startWorld(options: WorldOptions = {}): Promise<World> {
     const { id } = await createTenant(plane.stores, { slug: `tenant-${tenants}`, name: `Tenant ${tenants}` });
     return { id, key: await key(id, ["runs:read", "runs:write"]) };
   };
-  const runnerToken = async (): Promise<string> =>
+  const runnerToken = async (kind = runnerKind): Promise<string> =>
     (
       await createRunnerToken(plane.stores, testRootKey, systemScope(operatorTenantId), {
         name: "test",
-        kind: runnerKind,
+        kind,
         expiresAt: null,
       })
     ).text;
