@@ -1,4 +1,4 @@
-import type { AgentOffer, Assignment, Interrupt } from "./generated/fairlead/runner/v1/runner.js";
+import type { AgentOffer, Assignment, Interrupt, PendingWrite } from "./generated/fairlead/runner/v1/runner.js";
 import type { Logger } from "./log.js";
 import type { OutgoingEvent } from "./outbox.js";
 
@@ -16,6 +16,8 @@ export interface Execution {
   readonly signal: AbortSignal;
   /** Resolves when there is room for more. Rejects when the event is refused, and then nothing of it is sent. */
   emit(event: OutgoingEvent): Promise<void>;
+  /** Sends pending writes with the batch that leaves next; false when none is open, and they need an event of their own. */
+  attachWrites(writes: readonly PendingWrite[]): boolean;
   /** Resolves when new side effects may be started: not while the lease is in doubt. Throws when the run must stop. */
   mayStartWork(): Promise<void> | undefined;
   /** Remembers the newest state, as JSON text, for the case that the run does not end well. */

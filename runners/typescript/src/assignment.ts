@@ -28,6 +28,7 @@ export function commandOf(assignment: Assignment): Command | undefined {
 
 /** The run's config over the agent's own: lists are joined, `configurable` is merged key by key, all else is replaced. */
 export function configOf(assignment: Assignment): RunConfig {
+  if (assignment.agentConfig.length === 0 && assignment.config.length === 0) return {};
   const base = objectOf(fromJson(assignment.agentConfig, "agent config"), "config of the agent") as RunConfig;
   const own = objectOf(fromJson(assignment.config, "config"), "config") as RunConfig;
   const merged: Record<string, unknown> = { ...base, ...own };

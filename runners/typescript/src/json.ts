@@ -1,4 +1,5 @@
 import { RunnerError } from "./errors.js";
+import { isMessage, messageDict } from "./message-json.js";
 
 /**
  * JSON text on one line. LangChain messages become `{type, content, id, …}`, the form that clients of the Agent Protocol read, and not the
@@ -10,9 +11,42 @@ export function toJson(value: unknown, what: string): string {
   return text.includes('"lc":1') ? stringify(withMessageDicts(value), what) : text;
 }
 
-/** The same for values that usually hold messages: one walk instead of a wasted first attempt. */
+/**
+ * The same for values that usually hold messages. Plain parts are left to JSON.stringify; text messages that were written before are not written
+ * again, because a state of many messages is written with every step.
+ */
 export function messagesToJson(value: unknown, what: string): string {
-  return stringify(withMessageDicts(value), what);
+  return holdsMessages(value, 0) ? write(value, what) : stringify(value, what);
+}
+
+function write(value: unknown, what: string): string {
+  if (typeof value !== "object" || value === null || !holdsMessages(value, 0)) return stringify(value ?? null, what);
+  if (isMessage(value)) return messageDict(value, (dict) => stringify(withMessageDicts(dict), what));
+  if (Array.isArray(value)) return `[${value.map((item) => write(item, what)).join(",")}]`;
+  const parts: string[] = [];
+  for (const [key, item] of Object.entries(value)) {
+    if (item !== undefined && typeof item !== "function") parts.push(`${JSON.stringify(key)}:${write(item, what)}`);
+  }
+  return `{${parts.join(",")}}`;
+}
+
+/** Cycles end the search; JSON.stringify says what is wrong with them. */
+const MAX_DEPTH = 64;
+
+function holdsMessages(value: unknown, depth: number): boolean {
+  if (typeof value !== "object" || value === null || depth > MAX_DEPTH) return false;
+  if (isMessage(value)) return true;
+  if (Array.isArray(value)) return value.some((item) => holdsMessages(item, depth + 1));
+  if (!isPlain(value)) return false;
+  for (const key in value) {
+    if (holdsMessages((value as Record<string, unknown>)[key], depth + 1)) return true;
+  }
+  return false;
+}
+
+function isPlain(value: object): boolean {
+  const prototype = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
 }
 
 function stringify(value: unknown, what: string): string {
@@ -35,18 +69,10 @@ function stringify(value: unknown, what: string): string {
   return text;
 }
 
-interface DictLike {
-  toDict(): { type: string; data: Record<string, unknown> };
-}
-
-function hasToDict(value: object): value is DictLike {
-  return typeof (value as Partial<DictLike>).toDict === "function";
-}
-
 /** A copy in which every message is a dict. Parts without messages are shared, not copied. */
 export function withMessageDicts(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
-  if (hasToDict(value)) {
+  if (isMessage(value)) {
     const { type, data } = value.toDict();
     return withMessageDicts({ ...data, type });
   }
@@ -59,8 +85,7 @@ export function withMessageDicts(value: unknown): unknown {
     }
     return copy ?? value;
   }
-  const prototype = Object.getPrototypeOf(value);
-  if (prototype !== Object.prototype && prototype !== null) return value;
+  if (!isPlain(value)) return value;
   let copy: Record<string, unknown> | undefined;
   for (const key of Object.keys(value)) {
     const before = (value as Record<string, unknown>)[key];

@@ -36,6 +36,12 @@ export interface OutgoingEvent {
   readonly steps?: readonly Step[];
 }
 
+/** What a write and a blob cost beside their data, about. */
+const WRITE_BYTES = 100;
+const BLOB_BYTES = 60;
+/** A batch that has grown to this is closed before more is added, so that no message becomes much larger. */
+const FULL_BATCH_BYTES = 1024 * 1024;
+
 interface OpenSegment {
   readonly retention: Retention;
   readonly events: QueuedEvent[];
@@ -104,6 +110,18 @@ export function emitted(outbox: Outbox): number {
   return outbox.next - 1;
 }
 
+/** Adds writes to a batch that has not left yet, so that they need no event of their own. False when there is none. */
+export function attachWrites(outbox: Outbox, writes: readonly PendingWrite[]): boolean {
+  const batch = outbox.open;
+  if (batch === undefined || outbox.closed !== undefined) return false;
+  batch.writes.push(...writes);
+  let bytes = 0;
+  for (const write of writes) bytes += write.data.length + WRITE_BYTES;
+  batch.bytes += bytes;
+  outbox.bytes += bytes;
+  return true;
+}
+
 /** Appends an event to the open batch and gives it the next number. */
 export function append(outbox: Outbox, event: OutgoingEvent, timeMs: number): void {
   if (outbox.closed !== undefined) throw outbox.closed();
@@ -115,6 +133,7 @@ export function append(outbox: Outbox, event: OutgoingEvent, timeMs: number): vo
   }
   // Refuses what is too large before anything is changed.
   const queued = queueEvent(event.head, event.body, event.legacyBody, timeMs);
+  if (outbox.open !== undefined && outbox.open.bytes > FULL_BATCH_BYTES) seal(outbox);
   outbox.open ??= openBatch(outbox.next);
   const batch = outbox.open;
   const retention = event.delta ? Retention.RETENTION_DELTA : Retention.RETENTION_DURABLE;
@@ -125,8 +144,8 @@ export function append(outbox: Outbox, event: OutgoingEvent, timeMs: number): vo
   batch.count += 1;
   outbox.next += 1;
   if (event.checkpoints !== undefined) for (const one of event.checkpoints) bytes += checkpointBytes(one);
-  if (event.writes !== undefined) for (const one of event.writes) bytes += one.data.length + 100;
-  if (event.blobs !== undefined) for (const one of event.blobs) bytes += one.data.length + 60;
+  if (event.writes !== undefined) for (const one of event.writes) bytes += one.data.length + WRITE_BYTES;
+  if (event.blobs !== undefined) for (const one of event.blobs) bytes += one.data.length + BLOB_BYTES;
   if (event.checkpoints !== undefined) batch.checkpoints.push(...event.checkpoints);
   if (event.writes !== undefined) batch.writes.push(...event.writes);
   if (event.blobs !== undefined) batch.blobs.push(...event.blobs);
@@ -139,7 +158,8 @@ function checkpointBytes(checkpoint: Checkpoint): number {
   return checkpoint.head.length + checkpoint.metadata.length + checkpoint.view.length + checkpoint.channels.length * 60;
 }
 
-const atOnce = Promise.resolve();
+/** The answer to an event for which there is room: compare with it to save waiting. */
+export const taken = Promise.resolve();
 
 export function isCrowded(outbox: Outbox): boolean {
   return outbox.bytes > SOFT_LIMIT_BYTES;
@@ -147,7 +167,7 @@ export function isCrowded(outbox: Outbox): boolean {
 
 /** Resolves when there is room for more; at once while the outbox is below its soft limit. */
 export function whenRoom(outbox: Outbox): Promise<void> {
-  if (!isCrowded(outbox)) return atOnce;
+  if (!isCrowded(outbox)) return taken;
   if (outbox.room === undefined) {
     let resolve = (): void => {};
     const promise = new Promise<void>((done) => {

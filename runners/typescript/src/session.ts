@@ -21,6 +21,7 @@ import type { Logger } from "./log.js";
 import {
   acknowledge,
   append,
+  attachWrites,
   close,
   createOutbox,
   isCrowded,
@@ -176,6 +177,7 @@ export function createSession(options: SessionOptions): Session {
         return signalOf(run);
       },
       emit: (event) => emit(run, event),
+      attachWrites: (writes) => attachWrites(run.outbox, writes),
       mayStartWork: () => gate(run),
       remember: (values) => {
         run.values = values;

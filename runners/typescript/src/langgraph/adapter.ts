@@ -14,7 +14,8 @@ import { type GraphConfig, graphCommand, graphConfig } from "./run-config.js";
 import { FairleadSaver } from "./saver.js";
 import { schemasOf } from "./schemas.js";
 import { type CallHistory, shouldWatch, stepCallbacks } from "./step-callbacks.js";
-import { openInterrupts, viewJson } from "./view.js";
+import { streamGraph } from "./stream.js";
+import { type GraphTask, openInterrupts, tasksJson, viewJson } from "./view.js";
 
 // A LangGraph.js graph as an agent. Each run gets its own saver, so the graph itself stays shared and unchanged.
 
@@ -42,7 +43,9 @@ interface GraphRun {
 
 async function prepare(execution: Execution, source: GraphSource): Promise<GraphRun> {
   const { assignment } = execution;
-  const config = graphConfig(assignment);
+  const clientConfig = configOf(assignment);
+  const context = contextOf(assignment);
+  const config = graphConfig(assignment, clientConfig, context);
   // The hooks are called during the run only, when everything below exists.
   const sender: CheckpointSender = createCheckpointSender(
     execution,
@@ -52,7 +55,7 @@ async function prepare(execution: Execution, source: GraphSource): Promise<Graph
   const saver: FairleadSaver = new FairleadSaver(assignment, sender);
   const asked = new Set(assignment.streamModes);
   const chunks: ChunkTranslator = createChunkTranslator({ execution, saver, sender, asked });
-  const shared = await source(configOf(assignment), contextOf(assignment));
+  const shared = await source(clientConfig, context);
   // Inherits everything and replaces one property: a copy would cost a validation of the whole graph per run.
   const graph: CompiledGraph = Object.create(shared, { checkpointer: { value: saver } });
   return { execution, graph, config, saver, sender, chunks };
@@ -130,46 +133,21 @@ async function stopsAtBreakpoint({ graph, config, saver, execution }: GraphRun):
 async function stream(run: GraphRun, input: unknown, history: CallHistory): Promise<void> {
   const { execution, graph, chunks, config } = run;
   const { streamModes, streamSubgraphs } = execution.assignment;
-  const asked = new Set(streamModes);
   const modes = new Set(["values", "updates", "checkpoints", "tasks", "custom"]);
-  if (asked.has("messages") || asked.has("messages-tuple")) modes.add("messages");
-  for (const mode of ["tools", "debug"]) if (asked.has(mode)) modes.add(mode);
+  if (streamModes.includes("messages") || streamModes.includes("messages-tuple")) modes.add("messages");
+  for (const mode of ["tools", "debug"]) if (streamModes.includes(mode)) modes.add(mode);
   const watch = shouldWatch(history) || modes.has("messages");
-  const options = {
-    ...config,
-    signal: execution.signal,
-    streamMode: [...modes],
-    subgraphs: streamSubgraphs,
-    ...(watch && { callbacks: [callbacks(run, history)] }),
-  };
-  const handle = (chunk: unknown[]): Promise<void> =>
-    streamSubgraphs
-      ? chunks.chunk(chunk[0] as string[], chunk[1] as string, chunk[2])
-      : chunks.chunk([], chunk[0] as string, chunk[1]);
-  // The types of LangGraph follow the modes that are named in the call; here they come from the client.
-  const loose = graph as unknown as LooseGraph;
-  if (!asked.has("events")) {
-    for await (const chunk of await loose.stream(input, options)) await handle(chunk as unknown[]);
-    return;
-  }
-  for await (const event of loose.streamEvents(input, { ...options, version: "v2" })) {
-    const { event: name, run_id, data, tags } = event as LangChainEvent;
-    if (tags?.includes("langsmith:hidden")) continue;
-    if (name === "on_chain_stream" && run_id === config.runId) await handle(data.chunk);
-    else chunks.langchainEvent(event);
-  }
-}
-
-interface LooseGraph {
-  stream(input: unknown, options: object): Promise<AsyncIterable<unknown>>;
-  streamEvents(input: unknown, options: object): AsyncIterable<unknown>;
-}
-
-interface LangChainEvent {
-  readonly event: string;
-  readonly run_id: string;
-  readonly tags?: readonly string[];
-  readonly data: { readonly chunk: unknown[] };
+  await streamGraph(graph, input, {
+    options: {
+      ...config,
+      signal: execution.signal,
+      subgraphs: streamSubgraphs,
+      ...(watch && { callbacks: [callbacks(run, history)] }),
+    },
+    modes,
+    withEvents: streamModes.includes("events"),
+    chunks,
+  });
 }
 
 function callbacks({ execution, chunks }: GraphRun, history: CallHistory): object {
@@ -218,8 +196,14 @@ function pick(config: GraphConfig): { configurable: Record<string, unknown> } {
 async function sendView({ saver, sender }: GraphRun, state: StateSnapshot, values: string): Promise<void> {
   const id = state.config.configurable?.["checkpoint_id"];
   if (typeof id !== "string") return;
-  const { next, tasks } = state;
-  const view = viewJson({ values, next, tasks, metadata: saver.metadataOf(id), createdAt: state.createdAt });
+  const tasks = tasksJson(state.tasks as GraphTask[]);
+  const view = viewJson({
+    values,
+    next: state.next,
+    tasks,
+    metadata: saver.metadataOf(id),
+    createdAt: state.createdAt,
+  });
   const { source, step } = saver.metadataOf(id) ?? {};
   const body = JSON.stringify({ id, parent_id: saver.parentOf(id) || undefined, step, source });
   await sender.complete(id, view, { head: checkpointHead, body, legacyBody: "" });

@@ -1,7 +1,7 @@
 import type { Execution } from "../agent.js";
 import type { PendingWrite, Step } from "../generated/fairlead/runner/v1/runner.js";
-import type { OutgoingEvent } from "../outbox.js";
-import { type Cargo, cargoEvents } from "./checkpoint-wire.js";
+import { type OutgoingEvent, taken } from "../outbox.js";
+import { bare, type Cargo, cargoEvents } from "./checkpoint-wire.js";
 import type { SaverHooks } from "./saver.js";
 
 // Carries checkpoints to the plane, each as soon as it is complete.
@@ -37,7 +37,7 @@ export function createCheckpointSender(
 
   function send(events: readonly OutgoingEvent[]): Promise<void> {
     const [only, ...more] = events;
-    if (only === undefined) return last;
+    if (only === undefined) return taken;
     // The usual case, a single event with nothing before it, goes without a detour, so that it shares the batch of this turn.
     if (busy === 0 && more.length === 0) return execution.emit(only);
     busy += 1;
@@ -62,16 +62,17 @@ export function createCheckpointSender(
     waiting.set(id, { cargo, writes: [] });
     expected.get(id)?.(true);
     expected.delete(id);
-    return Promise.resolve();
+    return taken;
   }
 
   function onWrites(namespace: string, checkpointId: string, writes: PendingWrite[]): Promise<void> {
     const held = namespace === "" ? waiting.get(checkpointId) : undefined;
     if (held !== undefined) {
       held.writes.push(...writes);
-      return Promise.resolve();
+      return taken;
     }
-    return send(cargoEvents({ writes }));
+    if (busy === 0 && execution.attachWrites(writes)) return taken;
+    return send([{ ...bare, delta: false, writes }]);
   }
 
   function saved(id: string): Promise<boolean> {

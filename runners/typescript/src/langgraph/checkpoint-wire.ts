@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { eventHead } from "../event-encoding.js";
 import { type Blob, type Checkpoint, Family, type PendingWrite } from "../generated/fairlead/runner/v1/runner.js";
 import type { OutgoingEvent } from "../outbox.js";
@@ -15,13 +15,30 @@ export interface ChannelBytes {
   readonly data: Buffer;
 }
 
-export function channelBytes(type: string, data: Uint8Array): ChannelBytes {
-  const digest = createHash("sha256").update(data).digest();
-  return { type, digest, data: Buffer.from(data.buffer, data.byteOffset, data.byteLength) };
+export function channelBytes(type: string, data: Buffer): ChannelBytes {
+  return { type, digest: digestOf(data), data };
+}
+
+/** Half of all channels hold `null`, `[]` and the like: markers of LangGraph's own. */
+const SMALL_BYTES = 32;
+const MAX_SMALL = 1_000;
+const small = new Map<string, Buffer>();
+
+function digestOf(data: Buffer): Buffer {
+  if (data.length > SMALL_BYTES) return hash("sha256", data, "buffer");
+  const text = data.toString("latin1");
+  let digest = small.get(text);
+  if (digest === undefined) {
+    if (small.size >= MAX_SMALL) small.clear();
+    digest = hash("sha256", data, "buffer");
+    small.set(text, digest);
+  }
+  return digest;
 }
 
 export function blobParts({ digest, data }: ChannelBytes): Blob[] {
-  const parts = Math.max(1, Math.ceil(data.length / PART_BYTES));
+  if (data.length <= PART_BYTES) return [{ digest, part: 0, parts: 1, data }];
+  const parts = Math.ceil(data.length / PART_BYTES);
   return Array.from({ length: parts }, (_, part) => {
     return { digest, part, parts, data: data.subarray(part * PART_BYTES, (part + 1) * PART_BYTES) };
   });
@@ -56,6 +73,8 @@ export function cargoEvents(
   cargo: Cargo,
   last: Pick<OutgoingEvent, "head" | "body" | "legacyBody"> = bare,
 ): OutgoingEvent[] {
+  const { checkpoint, writes = [] } = cargo;
+  const checkpoints = checkpoint === undefined ? [] : [checkpoint];
   const events: OutgoingEvent[] = [];
   let blobs: Blob[] = [];
   let bytes = 0;
@@ -68,9 +87,9 @@ export function cargoEvents(
     blobs.push(blob);
     bytes += blob.data.length;
   }
-  const checkpoints = cargo.checkpoint === undefined ? [] : [cargo.checkpoint];
-  events.push({ ...last, delta: false, blobs, checkpoints, writes: cargo.writes ?? [] });
+  events.push({ ...last, delta: false, blobs, checkpoints, writes });
   return events;
 }
 
-const bare = { head: plainHead, body: "", legacyBody: "" };
+/** An event that only carries. */
+export const bare = { head: plainHead, body: "", legacyBody: "" };

@@ -3,12 +3,12 @@ import { describeFailure } from "../errors.js";
 import { eventHead } from "../event-encoding.js";
 import { Family, type Step } from "../generated/fairlead/runner/v1/runner.js";
 import { messagesToJson } from "../json.js";
-import type { OutgoingEvent } from "../outbox.js";
+import { type OutgoingEvent, taken } from "../outbox.js";
 import { endedStep, startedStep, stepEvent } from "../steps.js";
 import type { CheckpointSender } from "./checkpoint-sender.js";
 import { createMessageTranslator, type GraphMessage, type MessageMetadata } from "./graph-messages.js";
 import type { FairleadSaver } from "./saver.js";
-import { type CheckpointChunk, type ConfigLike, checkpointOf, type GraphTask, viewJson } from "./view.js";
+import { type CheckpointChunk, type ConfigLike, checkpointOf, type GraphTask, tasksJson, viewJson } from "./view.js";
 
 // What LangGraph streams, as events. Order is LangGraph's own, with one exception: the state of a step is held until its checkpoint comes, which
 // follows at once, because clients expect the checkpoint first.
@@ -16,7 +16,8 @@ import { type CheckpointChunk, type ConfigLike, checkpointOf, type GraphTask, vi
 const INTERRUPT = "__interrupt__";
 
 export interface ChunkTranslator {
-  chunk(namespace: readonly string[], mode: string, payload: unknown): Promise<void>;
+  /** Undefined when there is nothing to wait for, which is the usual case. */
+  chunk(namespace: readonly string[], mode: string, payload: unknown): Promise<void> | undefined;
   /** An item of LangChain's own event stream, for the legacy mode `events`. */
   langchainEvent(event: unknown): void;
   /** Sends what is held; the stream has ended. */
@@ -37,7 +38,6 @@ export interface ChunkOptions {
 }
 
 export function createChunkTranslator({ execution, saver, sender, asked }: ChunkOptions): ChunkTranslator {
-  const heads = new Map<string, Uint8Array>();
   const steps = new Map<string, Step>();
   const messages = createMessageTranslator(asked, emit);
   let interrupted = false;
@@ -48,38 +48,39 @@ export function createChunkTranslator({ execution, saver, sender, asked }: Chunk
   let room: Promise<void> | undefined;
 
   function emit(event: OutgoingEvent): void {
-    room = sender.send([event]);
-    room.catch(() => {});
+    waitFor(sender.send([event]));
+  }
+
+  function waitFor(sent: Promise<void>): void {
+    if (sent === taken) return;
+    // Its error is met by whoever waits; nobody may be waiting yet.
+    sent.catch(() => {});
+    room = sent;
   }
 
   function head(family: Family, mode: string, namespace: readonly string[], node = ""): Uint8Array {
-    const shown = asked.has(mode) ? mode : "";
-    const key = `${family}|${shown}|${node}|${namespace.join("|")}`;
-    let bytes = heads.get(key);
-    if (bytes === undefined) {
-      bytes = eventHead({ family, mode: shown, namespace, node });
-      heads.set(key, bytes);
-    }
-    return bytes;
+    return placedHead(family, asked.has(mode) ? mode : "", namespace, node);
   }
 
   function send(bytes: Uint8Array, body: string, legacyBody = ""): void {
     emit({ head: bytes, body, legacyBody: legacyBody === body ? "" : legacyBody, delta: false });
   }
 
-  async function chunk(namespace: readonly string[], mode: string, payload: unknown): Promise<void> {
+  function chunk(namespace: readonly string[], mode: string, payload: unknown): Promise<void> | undefined {
     if (namespace.length > 0 || mode !== "checkpoints") releaseHeld();
+    let waits: Promise<void> | undefined;
     if (mode === "values") onValues(namespace, payload);
     else if (mode === "updates") onUpdates(namespace, payload as Record<string, unknown>);
-    else if (mode === "checkpoints") await onCheckpoint(namespace, payload as CheckpointChunk);
-    else if (mode === "tasks") onTask(namespace, payload as GraphTask & { input?: unknown });
+    else if (mode === "checkpoints") waits = onCheckpoint(namespace, payload as CheckpointChunk);
+    else if (mode === "tasks") onTask(namespace, payload as GraphTask);
     else if (mode === "messages") messages.message(namespace, ...(payload as [GraphMessage, MessageMetadata]));
     else if (mode === "custom") onCustom(namespace, payload);
     else if (mode === "tools") onTool(namespace, payload as Record<string, unknown>);
     else if (mode === "debug") onDebug(namespace, payload as DebugChunk);
-    const waits = room;
+    if (waits === undefined && room === undefined) return undefined;
+    const before = room;
     room = undefined;
-    await waits;
+    return Promise.all([before, waits]).then(() => {});
   }
 
   function onValues(namespace: readonly string[], payload: unknown): void {
@@ -124,32 +125,40 @@ export function createChunkTranslator({ execution, saver, sender, asked }: Chunk
     send(head(Family.FAMILY_UPDATES, "updates", namespace, node), delta, legacy);
   }
 
-  async function onCheckpoint(namespace: readonly string[], payload: CheckpointChunk): Promise<void> {
+  function onCheckpoint(namespace: readonly string[], payload: CheckpointChunk): Promise<void> | undefined {
     const id = payload.config.configurable?.["checkpoint_id"] as string;
     const parent = payload.parentConfig?.configurable?.["checkpoint_id"];
     const { source, step } = payload.metadata;
     const body = JSON.stringify({ id, parent_id: parent, step, source });
     const state = held?.json ?? messagesToJson(payload.values, "values");
-    const metadata = JSON.stringify(payload.metadata);
     const legacyBody = asked.has("checkpoints")
-      ? `{"values":${state},"metadata":${metadata},"next":${JSON.stringify(payload.next)}}`
+      ? `{"values":${state},"metadata":${JSON.stringify(payload.metadata)},"next":${JSON.stringify(payload.next)}}`
       : "";
-    const event = { head: head(Family.FAMILY_CHECKPOINTS, "checkpoints", namespace), body, legacyBody };
-    if (namespace.length > 0) {
-      send(event.head, body, legacyBody);
-    } else if (!saver.isSeeded(id) && (await sender.saved(id))) {
-      const createdAt = saver.createdAt(id);
-      const { next, tasks } = payload;
-      const view = viewJson({ values: state, next, tasks, metadata: saver.metadataOf(id), createdAt });
-      room = sender.complete(id, view, event);
-      room.catch(() => {});
-    } else if (legacyBody !== "") {
-      send(event.head, body, legacyBody);
+    const bytes = head(Family.FAMILY_CHECKPOINTS, "checkpoints", namespace);
+    if (namespace.length > 0 || saver.isSeeded(id)) {
+      if (namespace.length > 0 || legacyBody !== "") send(bytes, body, legacyBody);
+      releaseHeld();
+      return undefined;
     }
-    releaseHeld();
+    // LangGraph saves the checkpoint at about the same time; what must be read of it now is read now, before the graph goes on.
+    const { next } = payload;
+    const tasks = tasksJson(payload.tasks);
+    return sender.saved(id).then((saved) => {
+      if (saved) {
+        const view = viewJson({
+          values: state,
+          next,
+          tasks,
+          metadata: saver.metadataOf(id),
+          createdAt: saver.createdAt(id),
+        });
+        waitFor(sender.complete(id, view, { head: bytes, body, legacyBody }));
+      }
+      releaseHeld();
+    });
   }
 
-  function onTask(namespace: readonly string[], payload: GraphTask & { input?: unknown; triggers?: unknown }): void {
+  function onTask(namespace: readonly string[], payload: GraphTask): void {
     const ending = "result" in payload || "error" in payload;
     const started = steps.get(payload.id);
     const step = ending && started !== undefined ? endOf(started, payload) : startOf(namespace, payload);
@@ -223,6 +232,22 @@ export function createChunkTranslator({ execution, saver, sender, asked }: Chunk
     },
     stepOfTask: (id) => steps.get(id),
   };
+}
+
+const heads = new Map<string, Uint8Array>();
+const MAX_HEADS = 1_000;
+
+/** Most runs of a process use the same few heads; those of sub-graphs hold task ids and are used by one run only. */
+function placedHead(family: Family, mode: string, namespace: readonly string[], node: string): Uint8Array {
+  if (namespace.length > 0) return eventHead({ family, mode, namespace, node });
+  const key = `${family}|${mode}|${node}`;
+  let bytes = heads.get(key);
+  if (bytes === undefined) {
+    if (heads.size >= MAX_HEADS) heads.clear();
+    bytes = eventHead({ family, mode, node });
+    heads.set(key, bytes);
+  }
+  return bytes;
 }
 
 interface DebugChunk {

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { Command, Send } from "@langchain/langgraph";
-import { type Command as ClientCommand, configOf, contextOf, metadataOf } from "../assignment.js";
+import { type Command as ClientCommand, metadataOf, type RunConfig } from "../assignment.js";
 import { RunnerError } from "../errors.js";
 import type { Assignment } from "../generated/fairlead/runner/v1/runner.js";
 
@@ -27,9 +27,7 @@ export interface GraphConfig {
   readonly interruptAfter?: string[] | "*";
 }
 
-export function graphConfig(assignment: Assignment): GraphConfig {
-  const config = configOf(assignment);
-  const context = contextOf(assignment);
+export function graphConfig(assignment: Assignment, config: RunConfig, context: unknown): GraphConfig {
   const { runId } = assignment.run!;
   const ids = {
     thread_id: assignment.threadId,

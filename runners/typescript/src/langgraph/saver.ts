@@ -15,6 +15,7 @@ import {
   LINEAGE,
   SCHEMA_VERSION,
 } from "./checkpoint-wire.js";
+import { dumps, dumpsAtOnce } from "./serializer.js";
 
 // The checkpoints of one run: what the assignment brought, and what the run adds. LangGraph reads and writes them here, in memory; every addition
 // goes to the plane as well, and is durable there. No other run sees this saver.
@@ -31,6 +32,7 @@ const NULL_TASK = "00000000-0000-0000-0000-000000000000";
 /** Remembers that an answer was used, which LangGraph keeps in memory only: a second attempt must not use it again for the next question. */
 const ANSWERED = "__fairlead_answered__";
 const ANSWERED_INDEX = -100;
+const none = Buffer.alloc(0);
 const DELTA_SNAPSHOT = Buffer.from('{"lc":2,"type":"delta_snapshot"');
 
 interface Saved {
@@ -43,6 +45,8 @@ interface Saved {
   readonly step: number;
   readonly channels: Map<string, ChannelBytes>;
   readonly writes: Map<string, SavedWrite>;
+  /** Made once, although a checkpoint may be sent twice. */
+  wire: WireCheckpoint | undefined;
 }
 
 interface SavedWrite {
@@ -64,6 +68,7 @@ export class FairleadSaver extends BaseCheckpointSaver {
   readonly #seeded = new Set<string>();
   /** Digests in hex of what the plane has. */
   readonly #atPlane = new Set<string>();
+  readonly #inheritedBy = new Map<string, Record<string, unknown>>();
   readonly #hooks: SaverHooks;
   readonly #runId: string;
   #answered = false;
@@ -159,7 +164,7 @@ export class FairleadSaver extends BaseCheckpointSaver {
         parent?.head.channel_versions[name] === version && !(name in newVersions)
           ? parent?.channels.get(name)
           : undefined;
-      const bytes = before ?? (await this.#dump(value));
+      const bytes = before ?? dumpedAtOnce(value) ?? channelBytes(...(await dumps(this.serde, value)));
       channels.set(name, bytes);
       if (before === undefined) fresh.push(bytes);
     }
@@ -168,7 +173,7 @@ export class FairleadSaver extends BaseCheckpointSaver {
       const same = parent?.head.channel_versions[name] === head.channel_versions[name];
       if (same && !channels.has(name) && isDeltaSnapshot(bytes)) channels.set(name, bytes);
     }
-    const full = { ...inherited(config), ...metadata } as CheckpointMetadata;
+    const full = { ...this.#inherited(config, namespace), ...metadata } as CheckpointMetadata;
     const saved: Saved = {
       id: checkpoint.id,
       namespace,
@@ -179,6 +184,7 @@ export class FairleadSaver extends BaseCheckpointSaver {
       step: metadata.step,
       channels,
       writes: new Map(),
+      wire: undefined,
     };
     this.#keep(saved);
     await this.#hooks.onCheckpoint(namespace, saved.id, {
@@ -196,9 +202,10 @@ export class FairleadSaver extends BaseCheckpointSaver {
       const index = specialIndex[channel] ?? position;
       const key = `${taskId},${index}`;
       if (index >= 0 && saved?.writes.has(key)) continue;
-      const [type, data] = await this.serde.dumpsTyped(value);
+      const text = dumpsAtOnce(value);
+      const [type, data] = text === undefined ? await dumps(this.serde, value) : (["json", Buffer.from(text)] as const);
       saved?.writes.set(key, { taskId, index, channel, type, data });
-      wire.push({ namespace, checkpointId, taskId, index, channel, type, data: Buffer.from(data) });
+      wire.push({ namespace, checkpointId, taskId, index, channel, type, data });
       if (channel === "__resume__" && taskId !== NULL_TASK && namespace === "")
         wire.push(this.#answeredWrite(checkpointId));
     }
@@ -233,6 +240,7 @@ export class FairleadSaver extends BaseCheckpointSaver {
       step: wire.step,
       channels,
       writes,
+      wire: undefined,
     });
   }
 
@@ -275,9 +283,14 @@ export class FairleadSaver extends BaseCheckpointSaver {
     return tuple;
   }
 
-  async #dump(value: unknown): Promise<ChannelBytes> {
-    const [type, data] = await this.serde.dumpsTyped(value);
-    return channelBytes(type, data);
+  /** The same for all checkpoints of a graph in a run. */
+  #inherited(config: Config, namespace: string): Record<string, unknown> {
+    let found = this.#inheritedBy.get(namespace);
+    if (found === undefined) {
+      found = inherited(config);
+      this.#inheritedBy.set(namespace, found);
+    }
+    return found;
   }
 
   #newBlobs(channels: readonly ChannelBytes[]): ReturnType<typeof blobParts> {
@@ -303,12 +316,18 @@ export class FairleadSaver extends BaseCheckpointSaver {
   }
 }
 
+/** Nearly every value; a promise for each would cost more than writing it. */
+function dumpedAtOnce(value: unknown): ChannelBytes | undefined {
+  const text = dumpsAtOnce(value);
+  return text === undefined ? undefined : channelBytes("json", Buffer.from(text));
+}
+
 function isDeltaSnapshot({ data }: ChannelBytes): boolean {
   return data.subarray(0, DELTA_SNAPSHOT.length).equals(DELTA_SNAPSHOT);
 }
 
 function wireCheckpoint(saved: Saved): WireCheckpoint {
-  return {
+  saved.wire ??= {
     namespace: saved.namespace,
     id: saved.id,
     parentId: saved.parentId,
@@ -318,9 +337,10 @@ function wireCheckpoint(saved: Saved): WireCheckpoint {
     head: Buffer.from(JSON.stringify(saved.head)),
     metadata: saved.metadataBytes,
     channels: [...saved.channels].map(([name, { digest, type }]) => ({ name, digest, type })),
-    view: Buffer.alloc(0),
+    view: none,
     writes: [],
   };
+  return saved.wire;
 }
 
 const ownedByCheckpoint = new Set(["checkpoint_ns", "checkpoint_id", "run_id", "thread_id"]);

@@ -40,14 +40,18 @@ export interface ViewParts {
   /** JSON text. */
   readonly values: string;
   readonly next: readonly string[];
-  readonly tasks: readonly GraphTask[];
+  /** From `tasksJson`. */
+  readonly tasks: string;
   readonly metadata: unknown;
   readonly createdAt: string | undefined;
 }
 
 export function viewJson({ values, next, tasks, metadata, createdAt }: ViewParts): string {
-  const shown = messagesToJson(tasks.map(taskView), "tasks");
-  return `{"values":${values},"next":${JSON.stringify(next)},"tasks":${shown},"metadata":${JSON.stringify(metadata ?? {})},"created_at":${JSON.stringify(createdAt ?? null)}}`;
+  return `{"values":${values},"next":${JSON.stringify(next)},"tasks":${tasks},"metadata":${JSON.stringify(metadata ?? {})},"created_at":${JSON.stringify(createdAt ?? null)}}`;
+}
+
+export function tasksJson(tasks: readonly GraphTask[]): string {
+  return tasks.length === 0 ? "[]" : messagesToJson(tasks.map(taskView), "tasks");
 }
 
 function taskView(task: GraphTask): object {
