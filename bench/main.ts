@@ -29,9 +29,13 @@ async function main(argv: readonly string[]): Promise<number> {
       `${about.machine}, ${about.cores} cores, ${about.at}, commit ${about.commit}${about.isDirty ? " with changes" : ""}\n`,
     );
     const session = { stores, load, options, about };
+    if (chosen.includes("profile")) {
+      const named = chosen.filter((command) => command !== "profile");
+      await profile(session, named.length > 0 ? named : ["w1"]);
+      return 0;
+    }
     for (const command of chosen) {
       if (command === "soak") await soak(session);
-      else if (command === "profile") await profile(session);
       else if (command === "limits") await measureLimits(stores, options, about);
       else if (command === "w14") await measureColdStart(session);
       else for (const row of rowsOf(command, options)) await compare(session, row);

@@ -7,57 +7,54 @@ import { readProfile } from "./profile-parts.js";
 import { printTable } from "./report.js";
 import { measure, type StageResult } from "./stage.js";
 import { query } from "./stores.js";
+import { type Row, rowsOf } from "./workloads.js";
 
-/** Where the time of a run goes: the plane and the runner by part and function, Postgres by statement. */
-export async function profile({ stores, load, options }: Session): Promise<void> {
-  const folder = temporaryFolder("profile");
-  const flags = (part: string): string[] => [
-    "--cpu-prof",
-    "--cpu-prof-interval",
-    "500",
-    "--cpu-prof-dir",
-    join(folder, part),
-  ];
-  for (const clients of options.clients ?? [64]) {
+/** Where the time goes: the plane and the runner by part and function, Postgres by statement. */
+export async function profile({ stores, load, options }: Session, workloads: readonly string[]): Promise<void> {
+  const rows = workloads.flatMap((workload) => rowsOf(workload, { ...options, agents: [options.agents[0] ?? "bare"] }));
+  for (const row of rows) {
+    const folder = temporaryFolder("profile");
+    const flags = (part: string): string[] => [
+      "--cpu-prof",
+      "--cpu-prof-interval",
+      "500",
+      "--cpu-prof-dir",
+      join(folder, part),
+    ];
     const plane = await startPlane(stores, {
-      agents: options.agents[0] ?? "bare",
+      agents: row.agents,
+      runners: row.runners,
       planeFlags: flags("plane"),
       runnerFlags: flags("runner"),
     });
     const target = { url: plane.url, headers: plane.headers };
-    const job = { kind: "wait", target, clients, warmUpMs: options.warmUpSeconds * 1_000, measureMs: 1_000 } as const;
-    await measure(plane, load, job, { ...options, attempts: 1 });
+    // The first time warms up what the second one measures.
+    const warmUp = { kind: "wait", target, clients: 16, warmUpMs: 1_000, measureMs: 1_000 } as const;
+    await measure(plane, load, warmUp, { ...options, attempts: 1 });
     await query(plane.adminUrl, "select pg_stat_statements_reset()");
-    const result = await measure(
-      plane,
-      load,
-      { ...job, warmUpMs: 0, measureMs: options.seconds * 1_000 },
-      { ...options, attempts: 1 },
-    );
+    const result = await measure(plane, load, row.job(target), { ...options, attempts: 1 });
     const measuredAt = performance.now();
     process.stdout.write(
-      `\n${clients} clients: ${result.rate} runs/s, CPU µs per run: ${JSON.stringify(result.cpu)}, in all ${result.cpuTotal}\n`,
+      `\n${row.workload} ${row.label}: ${result.rate} ${row.unit}s/s, ${row.latency} ${JSON.stringify(result.latencies[row.latency])}\n` +
+        `CPU µs per ${row.unit}: ${JSON.stringify(result.cpu)}, in all ${result.cpuTotal}, foreign ${result.foreignPercent} %\n`,
     );
     await printStatements(plane.adminUrl, result);
     await printDispatch(plane.url);
     await plane.stop();
     const skipMs = performance.now() - measuredAt;
-    for (const part of ["plane", "runner"]) {
-      const [file] = readdirSync(join(folder, part));
-      if (file !== undefined) printParts(part, join(folder, part, file), result, skipMs);
-    }
-    rmSync(join(folder, "plane"), { recursive: true });
-    rmSync(join(folder, "runner"), { recursive: true });
+    for (const part of ["plane", "runner"])
+      for (const file of readdirSync(join(folder, part)))
+        printParts(part, join(folder, part, file), row, result, skipMs);
+    rmSync(folder, { recursive: true, force: true });
   }
-  rmSync(folder, { recursive: true, force: true });
 }
 
-function printParts(part: string, file: string, result: StageResult, skipMs: number): void {
-  const measuredMs = result.seconds * 1_000 - 500;
+function printParts(part: string, file: string, row: Row, result: StageResult, skipMs: number): void {
+  const measuredMs = result.seconds * 1_000;
   const { parts, hottest, busy } = readProfile(file, measuredMs, skipMs);
-  const runs = (result.rate * measuredMs) / 1_000;
-  const per = (micros: number): number => Math.round((10 * micros) / runs) / 10;
-  process.stdout.write(`\n${part}, µs per run (${per(busy)} in all, the profiler's own time included)\n`);
+  const operations = (result.rate * measuredMs) / 1_000;
+  const per = (micros: number): number => Math.round((10 * micros) / operations) / 10;
+  process.stdout.write(`\n${part}, µs per ${row.unit} (${per(busy)} in all, the profiler's own time included)\n`);
   printTable(
     ["µs", "part"],
     Object.entries(parts)
@@ -79,7 +76,7 @@ async function printStatements(url: string, result: StageResult): Promise<void> 
   );
   process.stdout.write("\nPostgres by statement, inner ones of functions marked\n");
   printTable(
-    ["µs/run", "calls/run", "statement"],
+    ["µs", "calls", "statement"],
     rows.map((row) => [
       (1_000 * row.ms) / result.operations,
       row.calls / result.operations,

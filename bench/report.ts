@@ -18,7 +18,8 @@ export interface Circumstances {
 }
 
 export function circumstances(postgresVersion: string, redisVersion: string): Circumstances {
-  const git = (...args: string[]): string => execFileSync("git", args, { cwd: root, encoding: "utf8" }).trim();
+  const git = (...args: string[]): string =>
+    execFileSync("git", args, { cwd: root, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
   const installed = (folder: string, name: string): string =>
     (JSON.parse(readFileSync(join(folder, "node_modules", name, "package.json"), "utf8")) as { version: string })
       .version;
