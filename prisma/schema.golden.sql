@@ -22,7 +22,6 @@ create type run_claimed as (
   purpose text,
   fence integer,
   attempt integer,
-  attempt_was_new boolean,
   input bytea,
   command bytea,
   config bytea,
@@ -104,7 +103,7 @@ CREATE UNIQUE INDEX agent_system_graph ON public.agent USING btree (tenant_id, g
 alter table agent enable row level security;
 alter table agent force row level security;
 create policy by_tenant on agent for all to fairlead_app
-  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
 create policy sweep on agent for all to fairlead_sweeper
   using (true)
   with check (true);
@@ -135,7 +134,7 @@ create table agent_version (
 alter table agent_version enable row level security;
 alter table agent_version force row level security;
 create policy by_tenant on agent_version for all to fairlead_app
-  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
 create policy sweep on agent_version for all to fairlead_sweeper
   using (true)
   with check (true);
@@ -167,7 +166,7 @@ CREATE INDEX api_key_by_created ON public.api_key USING btree (tenant_id, create
 alter table api_key enable row level security;
 alter table api_key force row level security;
 create policy by_tenant on api_key for all to fairlead_app
-  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
 create policy sweep on api_key for all to fairlead_sweeper
   using (true)
   with check (true);
@@ -189,11 +188,11 @@ create table audit_event (
   constraint audit_event_pkey PRIMARY KEY (tenant_id, id),
   constraint audit_event_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id)
 );
-CREATE INDEX audit_event_by_time ON public.audit_event USING btree (tenant_id, at DESC, id DESC);
+CREATE INDEX audit_event_by_time ON public.audit_event USING btree (tenant_id, at DESC);
 alter table audit_event enable row level security;
 alter table audit_event force row level security;
 create policy by_tenant on audit_event for all to fairlead_app
-  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
 grant insert, select on audit_event to fairlead_app;
 
 -- table checkpoint of owner
@@ -217,12 +216,12 @@ create table checkpoint (
   constraint checkpoint_tenant_id_run_id_fkey FOREIGN KEY (tenant_id, run_id) REFERENCES run(tenant_id, id),
   constraint checkpoint_tenant_id_thread_id_fkey FOREIGN KEY (tenant_id, thread_id) REFERENCES thread(tenant_id, id)
 );
-CREATE INDEX checkpoint_by_run ON public.checkpoint USING btree (tenant_id, run_id);
+CREATE INDEX checkpoint_by_run ON public.checkpoint USING btree (run_id);
 CREATE INDEX checkpoint_newest ON public.checkpoint USING btree (tenant_id, thread_id, namespace, seq DESC);
 alter table checkpoint enable row level security;
 alter table checkpoint force row level security;
 create policy by_tenant on checkpoint for all to fairlead_app
-  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
 grant delete, insert, select, update on checkpoint to fairlead_app;
 
 -- table checkpoint_blob of owner
@@ -239,7 +238,7 @@ create table checkpoint_blob (
 alter table checkpoint_blob enable row level security;
 alter table checkpoint_blob force row level security;
 create policy by_tenant on checkpoint_blob for all to fairlead_app
-  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
 grant insert, select on checkpoint_blob to fairlead_app;
 
 -- table checkpoint_write of owner
@@ -257,11 +256,11 @@ create table checkpoint_write (
   constraint checkpoint_write_pkey PRIMARY KEY (tenant_id, thread_id, namespace, checkpoint_id, task_id, idx),
   constraint checkpoint_write_tenant_id_thread_id_fkey FOREIGN KEY (tenant_id, thread_id) REFERENCES thread(tenant_id, id)
 );
-CREATE INDEX checkpoint_write_by_run ON public.checkpoint_write USING btree (tenant_id, run_id);
+CREATE INDEX checkpoint_write_by_run ON public.checkpoint_write USING btree (run_id);
 alter table checkpoint_write enable row level security;
 alter table checkpoint_write force row level security;
 create policy by_tenant on checkpoint_write for all to fairlead_app
-  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
 grant delete, insert, select, update on checkpoint_write to fairlead_app;
 
 -- table create_request of owner
@@ -297,7 +296,7 @@ create table idempotency_key (
 alter table idempotency_key enable row level security;
 alter table idempotency_key force row level security;
 create policy by_tenant on idempotency_key for all to fairlead_app
-  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
 create policy sweep on idempotency_key for all to fairlead_sweeper
   using (true)
   with check (true);
@@ -324,7 +323,7 @@ CREATE INDEX interrupt_open ON public.interrupt USING btree (tenant_id, thread_i
 alter table interrupt enable row level security;
 alter table interrupt force row level security;
 create policy by_tenant on interrupt for all to fairlead_app
-  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
 grant insert, select, update on interrupt to fairlead_app;
 
 -- table run of owner
@@ -401,15 +400,15 @@ create table run (
 ) with (fillfactor=70);
 CREATE INDEX run_admitted ON public.run USING btree (pool_id, kind, admitted_at) WHERE ((status = 'pending'::text) AND (admitted_at IS NOT NULL));
 CREATE INDEX run_admitted_by_tenant ON public.run USING btree (tenant_id) WHERE ((status = 'pending'::text) AND (admitted_at IS NOT NULL));
-CREATE INDEX run_by_created ON public.run USING btree (tenant_id, created_at DESC, id DESC);
-CREATE INDEX run_by_thread ON public.run USING btree (tenant_id, thread_id, created_at DESC, id DESC);
+CREATE INDEX run_by_created ON public.run USING btree (tenant_id, created_at DESC) WHERE ((deleted_at IS NULL) AND (purpose = 'run'::text));
+CREATE INDEX run_by_thread ON public.run USING btree (thread_id, tenant_id, created_at DESC);
 CREATE UNIQUE INDEX run_head ON public.run USING btree (tenant_id, thread_id) WHERE thread_head;
-CREATE INDEX run_live ON public.run USING btree (tenant_id, id) WHERE (status = 'running'::text);
+CREATE INDEX run_live ON public.run USING btree (runner_id) WHERE (status = 'running'::text);
 CREATE INDEX run_waiting ON public.run USING btree (pool_id, kind, tenant_id, created_at) WHERE ((status = 'pending'::text) AND thread_head AND (admitted_at IS NULL));
 alter table run enable row level security;
 alter table run force row level security;
 create policy by_tenant on run for all to fairlead_app
-  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
 create policy sweep on run for all to fairlead_sweeper
   using (true)
   with check (true);
@@ -431,7 +430,7 @@ create table run_delta (
 alter table run_delta enable row level security;
 alter table run_delta force row level security;
 create policy by_tenant on run_delta for all to fairlead_app
-  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
 grant insert, select on run_delta to fairlead_app;
 
 -- table run_delta_rest of owner
@@ -446,7 +445,7 @@ create table run_delta_rest partition of run_delta DEFAULT (
 alter table run_delta_rest enable row level security;
 alter table run_delta_rest force row level security;
 create policy by_tenant on run_delta_rest for all to fairlead_app
-  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
 
 -- table run_event of owner
 create table run_event (
@@ -463,7 +462,7 @@ create table run_event (
 alter table run_event enable row level security;
 alter table run_event force row level security;
 create policy by_tenant on run_event for all to fairlead_app
-  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
 grant insert, select on run_event to fairlead_app;
 
 -- table runner of owner
@@ -489,7 +488,7 @@ CREATE INDEX runner_by_kind ON public.runner USING btree (tenant_id, kind, last_
 alter table runner enable row level security;
 alter table runner force row level security;
 create policy by_tenant on runner for all to fairlead_app
-  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
 create policy sweep on runner for all to fairlead_sweeper
   using (true)
   with check (true);
@@ -523,7 +522,7 @@ CREATE INDEX runner_token_by_created ON public.runner_token USING btree (tenant_
 alter table runner_token enable row level security;
 alter table runner_token force row level security;
 create policy by_tenant on runner_token for all to fairlead_app
-  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
 create policy sweep on runner_token for all to fairlead_sweeper
   using (true)
   with check (true);
@@ -554,7 +553,7 @@ create table step (
 alter table step enable row level security;
 alter table step force row level security;
 create policy by_tenant on step for all to fairlead_app
-  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
 grant insert, select, update on step to fairlead_app;
 
 -- table tenant of owner
@@ -573,7 +572,7 @@ create table tenant (
 alter table tenant enable row level security;
 alter table tenant force row level security;
 create policy by_tenant on tenant for all to fairlead_app
-  using ((id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[id]));
 create policy sweep on tenant for all to fairlead_sweeper
   using (true)
   with check (true);
@@ -601,11 +600,11 @@ create table thread (
   constraint thread_status_check CHECK ((status = ANY (ARRAY['idle'::text, 'busy'::text, 'interrupted'::text, 'error'::text]))),
   constraint thread_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id)
 ) with (fillfactor=80);
-CREATE INDEX thread_by_created ON public.thread USING btree (tenant_id, created_at DESC, id DESC) WHERE ((deleted_at IS NULL) AND (NOT temporary));
+CREATE INDEX thread_by_created ON public.thread USING btree (tenant_id, created_at DESC) WHERE ((deleted_at IS NULL) AND (NOT temporary));
 alter table thread enable row level security;
 alter table thread force row level security;
 create policy by_tenant on thread for all to fairlead_app
-  using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
 grant insert, select, update on thread to fairlead_app;
 
 -- function agent_adopt_v1 of fairlead_sweeper
@@ -652,7 +651,12 @@ grant execute on function current_tenants() to fairlead_sweeper;
 create function run_append_v1(p_items json, p_seg_item integer[], p_seg_count integer[], p_seg_delta boolean[], p_seg_body bytea[], p_lease_ms integer, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json)
   returns TABLE(ord integer, verdict text, stored bigint, first_seq bigint, base_seq bigint, cancel text)
   language plpgsql volatile
-  -- body of 3033 characters, md5 5214e566942433cc223349a650833816;
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 3271 characters, md5 e6f060de82e034bd64936b14abf337a2;
 grant execute on function run_append_v1(p_items json, p_seg_item integer[], p_seg_count integer[], p_seg_delta boolean[], p_seg_body bytea[], p_lease_ms integer, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_app;
 grant execute on function run_append_v1(p_items json, p_seg_item integer[], p_seg_count integer[], p_seg_delta boolean[], p_seg_body bytea[], p_lease_ms integer, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_sweeper;
 
@@ -660,6 +664,11 @@ grant execute on function run_append_v1(p_items json, p_seg_item integer[], p_se
 create function run_cancel_v1(p_tenant uuid, p_run uuid, p_action text, p_force_fence integer, p_end bytea, p_end_count integer)
   returns run_moved
   language plpgsql volatile
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
   -- body of 1617 characters, md5 357d12fd8804454378c95769aa41c615;
 grant execute on function run_cancel_v1(p_tenant uuid, p_run uuid, p_action text, p_force_fence integer, p_end bytea, p_end_count integer) to fairlead_app;
 grant execute on function run_cancel_v1(p_tenant uuid, p_run uuid, p_action text, p_force_fence integer, p_end bytea, p_end_count integer) to fairlead_sweeper;
@@ -669,13 +678,23 @@ create function run_candidates_v1(p_pool uuid, p_kind text, p_limit integer, p_w
   returns TABLE(tenant_id uuid, run_id uuid)
   language plpgsql volatile security definer
   set search_path=public, pg_temp
-  -- body of 2063 characters, md5 ae19c9299419c6a84a1f9835e2c00696;
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 2222 characters, md5 5325c97940b4d41fb0e32345386b5f4d;
 grant execute on function run_candidates_v1(p_pool uuid, p_kind text, p_limit integer, p_window integer) to fairlead_app;
 
 -- function run_claim_next_v1 of owner
 create function run_claim_next_v1(p_pool uuid, p_kind text, p_runner uuid, p_limit integer, p_window integer, p_offer_ms integer)
   returns SETOF run_claimed
   language plpgsql volatile
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
   -- body of 388 characters, md5 2254d2e9e5ecb2503022c12991503253;
 grant execute on function run_claim_next_v1(p_pool uuid, p_kind text, p_runner uuid, p_limit integer, p_window integer, p_offer_ms integer) to fairlead_app;
 grant execute on function run_claim_next_v1(p_pool uuid, p_kind text, p_runner uuid, p_limit integer, p_window integer, p_offer_ms integer) to fairlead_sweeper;
@@ -684,15 +703,38 @@ grant execute on function run_claim_next_v1(p_pool uuid, p_kind text, p_runner u
 create function run_claim_v1(p_items json, p_offer_ms integer)
   returns SETOF run_claimed
   language plpgsql volatile
-  -- body of 2380 characters, md5 848efb2a92129da3e3da10b22c3df3e9;
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 3144 characters, md5 e2253c73194a0e567e36839174f54e1f;
 grant execute on function run_claim_v1(p_items json, p_offer_ms integer) to fairlead_app;
 grant execute on function run_claim_v1(p_items json, p_offer_ms integer) to fairlead_sweeper;
+
+-- function run_create_items_v1 of owner
+create function run_create_items_v1(p_items json)
+  returns TABLE(ord integer, tenant_id uuid, run_id uuid, run_id_chosen boolean, thread_id uuid, thread_mode text, thread_metadata json, agent_id uuid, graph_id text, pool_id uuid, kind text, purpose text, strategy text, resume text, resume_ids text[], max_attempts integer, recovery text, queue_timeout_ms bigint, run_timeout_ms bigint, due_ms bigint, metadata json, stream_modes text[], stream_subgraphs boolean, stream_resumable boolean, interrupt_before text[], interrupt_after text[], on_disconnect text, delete_thread boolean, from_checkpoint_id text, credential_id uuid, request_hash bytea, idempotency_key text, traceparent text)
+  language plpgsql immutable
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 1289 characters, md5 21e196e34b8b4a1f91ec6112d7356548;
+grant execute on function run_create_items_v1(p_items json) to fairlead_app;
+grant execute on function run_create_items_v1(p_items json) to fairlead_sweeper;
 
 -- function run_create_v1 of owner
 create function run_create_v1(p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer)
   returns TABLE(ord integer, verdict text, run_id uuid, is_head boolean, is_admitted boolean, base_seq bigint, created timestamp with time zone, open_interrupts text[], blocking_run uuid)
   language plpgsql volatile
-  -- body of 7839 characters, md5 d03c82bdc9e6aaf46ac4bf7ff66dee38;
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 7441 characters, md5 8b3662705d56c2f71d7e0ef0cef90656;
 grant execute on function run_create_v1(p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer) to fairlead_app;
 grant execute on function run_create_v1(p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer) to fairlead_sweeper;
 
@@ -700,6 +742,11 @@ grant execute on function run_create_v1(p_items json, p_input bytea[], p_command
 create function run_cut_leases_v1(p_items json, p_ms integer)
   returns integer
   language plpgsql volatile
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
   -- body of 829 characters, md5 61bc10815b6c1e4a9a486ffd0a734423;
 grant execute on function run_cut_leases_v1(p_items json, p_ms integer) to fairlead_app;
 grant execute on function run_cut_leases_v1(p_items json, p_ms integer) to fairlead_sweeper;
@@ -708,7 +755,12 @@ grant execute on function run_cut_leases_v1(p_items json, p_ms integer) to fairl
 create function run_end(p_tenant uuid, p_run uuid, p_status text, p_reason text, p_error json, p_end bytea, p_end_count integer)
   returns run_moved
   language plpgsql volatile
-  -- body of 2419 characters, md5 127478c1299a61edbe1f1bd8dadef1cc;
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 2535 characters, md5 0acf586b02fb80a343afe277a21c856a;
 grant execute on function run_end(p_tenant uuid, p_run uuid, p_status text, p_reason text, p_error json, p_end bytea, p_end_count integer) to fairlead_app;
 grant execute on function run_end(p_tenant uuid, p_run uuid, p_status text, p_reason text, p_error json, p_end bytea, p_end_count integer) to fairlead_sweeper;
 
@@ -716,22 +768,37 @@ grant execute on function run_end(p_tenant uuid, p_run uuid, p_status text, p_re
 create function run_expire_v1(p_tenant uuid, p_run uuid, p_end bytea, p_end_count integer, p_status text, p_reason text, p_error json)
   returns run_moved
   language plpgsql volatile
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
   -- body of 720 characters, md5 2e15c32cc83e00f397e24cae55dfe039;
 grant execute on function run_expire_v1(p_tenant uuid, p_run uuid, p_end bytea, p_end_count integer, p_status text, p_reason text, p_error json) to fairlead_app;
 grant execute on function run_expire_v1(p_tenant uuid, p_run uuid, p_end bytea, p_end_count integer, p_status text, p_reason text, p_error json) to fairlead_sweeper;
 
 -- function run_extras_v1 of owner
-create function run_extras_v1(p_ok integer[], p_items json, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json)
+create function run_extras_v1(p_item integer, p_tenant uuid, p_run uuid, p_thread uuid, p_attempt integer, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json)
   returns void
   language plpgsql volatile
-  -- body of 3909 characters, md5 309fa9f86e2263d697a6dacd7ff9308d;
-grant execute on function run_extras_v1(p_ok integer[], p_items json, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_app;
-grant execute on function run_extras_v1(p_ok integer[], p_items json, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_sweeper;
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 3065 characters, md5 b457967a0fa93c2655dfc7d05d09dba2;
+grant execute on function run_extras_v1(p_item integer, p_tenant uuid, p_run uuid, p_thread uuid, p_attempt integer, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_app;
+grant execute on function run_extras_v1(p_item integer, p_tenant uuid, p_run uuid, p_thread uuid, p_attempt integer, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_sweeper;
 
 -- function run_fail_v1 of owner
 create function run_fail_v1(p_tenant uuid, p_run uuid, p_fence integer, p_pool uuid, p_kind text, p_reason text, p_error json, p_end bytea, p_end_count integer)
   returns run_moved
   language plpgsql volatile
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
   -- body of 625 characters, md5 b8f456fafd9ab43f4778bb00d4beb38a;
 grant execute on function run_fail_v1(p_tenant uuid, p_run uuid, p_fence integer, p_pool uuid, p_kind text, p_reason text, p_error json, p_end bytea, p_end_count integer) to fairlead_app;
 grant execute on function run_fail_v1(p_tenant uuid, p_run uuid, p_fence integer, p_pool uuid, p_kind text, p_reason text, p_error json, p_end bytea, p_end_count integer) to fairlead_sweeper;
@@ -740,7 +807,12 @@ grant execute on function run_fail_v1(p_tenant uuid, p_run uuid, p_fence integer
 create function run_finish_v1(p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[], p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json)
   returns TABLE(ord integer, verdict text, stored_status text, stored_reason text, source bigint, first_seq bigint, base_seq bigint, next_run uuid, next_pool uuid, next_kind text, next_admitted boolean)
   language plpgsql volatile
-  -- body of 7724 characters, md5 ae3889fe4f6f97d3a1f84e7ec83b8513;
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 6798 characters, md5 3b3a56dc2d23c73ff1ba329de6f051e8;
 grant execute on function run_finish_v1(p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[], p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_app;
 grant execute on function run_finish_v1(p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[], p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_sweeper;
 
@@ -748,15 +820,38 @@ grant execute on function run_finish_v1(p_items json, p_tail bytea[], p_end byte
 create function run_heads_v1(p_tenants uuid[], p_runs uuid[])
   returns TABLE(ord integer, last_seq bigint, status text, deleted boolean, thread_base bigint)
   language plpgsql volatile
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
   -- body of 311 characters, md5 0d69c0ab9c562c620877995b16d7b90d;
 grant execute on function run_heads_v1(p_tenants uuid[], p_runs uuid[]) to fairlead_app;
 grant execute on function run_heads_v1(p_tenants uuid[], p_runs uuid[]) to fairlead_sweeper;
+
+-- function run_held_items_v1 of owner
+create function run_held_items_v1(p_items json)
+  returns TABLE(ord integer, tenant_id uuid, run_id uuid, thread_id uuid, fence integer, pool_id uuid, kind text, runner_id uuid, purpose text, first bigint, count integer, total bigint, tail_first bigint, tail_count integer, end_count integer, status text, reason text, error json, next text[], interrupts json)
+  language plpgsql immutable
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 642 characters, md5 6f0ded50127b7480961e671ee11ce0ba;
+grant execute on function run_held_items_v1(p_items json) to fairlead_app;
+grant execute on function run_held_items_v1(p_items json) to fairlead_sweeper;
 
 -- function run_open_cancels_v1 of fairlead_sweeper
 create function run_open_cancels_v1(p_pool uuid, p_kind text, p_runner uuid)
   returns TABLE(tenant_id uuid, run_id uuid, fence integer)
   language sql volatile security definer
   set search_path=public, pg_temp
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
   -- body of 187 characters, md5 bbc79da54167070af1e854399106c3db;
 grant execute on function run_open_cancels_v1(p_pool uuid, p_kind text, p_runner uuid) to fairlead_app;
 
@@ -765,12 +860,22 @@ create function run_queues_v1(p_pools uuid[], p_kinds text[])
   returns TABLE(pool_id uuid, kind text)
   language sql volatile security definer
   set search_path=public, pg_temp
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
   -- body of 434 characters, md5 de6b975e6477778726d9690fd6786add;
 
 -- function run_read_v1 of owner
 create function run_read_v1(p_tenant uuid, p_run uuid, p_after bigint, p_bytes integer)
   returns TABLE(first_seq bigint, count integer, body bytea)
   language plpgsql volatile
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
   -- body of 1682 characters, md5 945d131960e1bfcf049e7f6b88be3fff;
 grant execute on function run_read_v1(p_tenant uuid, p_run uuid, p_after bigint, p_bytes integer) to fairlead_app;
 grant execute on function run_read_v1(p_tenant uuid, p_run uuid, p_after bigint, p_bytes integer) to fairlead_sweeper;
@@ -780,13 +885,23 @@ create function run_relay_v1(p_limit integer)
   returns TABLE(tenant_id uuid, run_id uuid, pool_id uuid, kind text, dispatch_no integer)
   language sql volatile security definer
   set search_path=public, pg_temp
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
   -- body of 509 characters, md5 e37b899964ee481834897cb621e0386a;
 
 -- function run_renew_v1 of owner
 create function run_renew_v1(p_items json, p_lease_ms integer)
   returns TABLE(ord integer, alive boolean, cancel text)
   language plpgsql volatile
-  -- body of 1287 characters, md5 f1560ae31276fd8295348c4251beabcb;
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 1181 characters, md5 06d0b15b915776e5ecff4a5e458648b8;
 grant execute on function run_renew_v1(p_items json, p_lease_ms integer) to fairlead_app;
 grant execute on function run_renew_v1(p_items json, p_lease_ms integer) to fairlead_sweeper;
 
@@ -795,6 +910,11 @@ create function run_sweep_queue_v1(p_limit integer)
   returns TABLE(tenant_id uuid, run_id uuid, thread_id uuid)
   language sql volatile security definer
   set search_path=public, pg_temp
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
   -- body of 357 characters, md5 9df01d68ace8c5e76504bc1a4143f8eb;
 
 -- function run_sweep_v1 of fairlead_sweeper
@@ -802,21 +922,36 @@ create function run_sweep_v1(p_limit integer, p_grace_ms integer)
   returns TABLE(what text, tenant_id uuid, run_id uuid, thread_id uuid, fence integer, attempt integer, recovery text, cancel_action text)
   language sql volatile security definer
   set search_path=public, pg_temp
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
   -- body of 694 characters, md5 54c75a3d2167ad9660dc8222bb923e73;
 
 -- function run_take_back_v1 of owner
-create function run_take_back_v1(p_tenant uuid, p_run uuid, p_fence integer, p_cause text, p_max_handbacks integer, p_again bytea, p_again_count integer, p_end bytea, p_end_count integer, p_end_status text, p_end_reason text, p_end_error json, p_cancel_end bytea, p_cancel_end_count integer)
+create function run_take_back_v1(p_tenant uuid, p_run uuid, p_fence integer, p_pool uuid, p_kind text, p_cause text, p_max_handbacks integer, p_again bytea, p_again_count integer, p_end bytea, p_end_count integer, p_end_status text, p_end_reason text, p_end_error json, p_cancel_end bytea, p_cancel_end_count integer)
   returns run_moved
   language plpgsql volatile
-  -- body of 2528 characters, md5 3c39b6086ffd402921e2a57f7d1278d8;
-grant execute on function run_take_back_v1(p_tenant uuid, p_run uuid, p_fence integer, p_cause text, p_max_handbacks integer, p_again bytea, p_again_count integer, p_end bytea, p_end_count integer, p_end_status text, p_end_reason text, p_end_error json, p_cancel_end bytea, p_cancel_end_count integer) to fairlead_app;
-grant execute on function run_take_back_v1(p_tenant uuid, p_run uuid, p_fence integer, p_cause text, p_max_handbacks integer, p_again bytea, p_again_count integer, p_end bytea, p_end_count integer, p_end_status text, p_end_reason text, p_end_error json, p_cancel_end bytea, p_cancel_end_count integer) to fairlead_sweeper;
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 2654 characters, md5 41d6ecd64f78840e1940d1051713030a;
+grant execute on function run_take_back_v1(p_tenant uuid, p_run uuid, p_fence integer, p_pool uuid, p_kind text, p_cause text, p_max_handbacks integer, p_again bytea, p_again_count integer, p_end bytea, p_end_count integer, p_end_status text, p_end_reason text, p_end_error json, p_cancel_end bytea, p_cancel_end_count integer) to fairlead_app;
+grant execute on function run_take_back_v1(p_tenant uuid, p_run uuid, p_fence integer, p_pool uuid, p_kind text, p_cause text, p_max_handbacks integer, p_again bytea, p_again_count integer, p_end bytea, p_end_count integer, p_end_status text, p_end_reason text, p_end_error json, p_cancel_end bytea, p_cancel_end_count integer) to fairlead_sweeper;
 
 -- function run_undo of owner
 create function run_undo(p_tenant uuid, p_run uuid)
   returns void
   language plpgsql volatile
-  -- body of 645 characters, md5 e2b9db6b282f150cf9ea0160d5aa45ac;
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 1099 characters, md5 78f8fd196a52ebe64a152ec793b02c15;
 grant execute on function run_undo(p_tenant uuid, p_run uuid) to fairlead_app;
 grant execute on function run_undo(p_tenant uuid, p_run uuid) to fairlead_sweeper;
 
