@@ -1,0 +1,339 @@
+import { randomUUID } from "node:crypto";
+import { GraphQLObjectType, isInterfaceType } from "graphql";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { CredentialId, RunnerId } from "../../src/domain/ids.js";
+import { type ApiScope, apiScopes } from "../../src/domain/scope.js";
+import { graphqlSchema } from "../../src/schema/index.js";
+import { upsertRunner } from "../../src/store/runners.js";
+import { askGraphql, type GraphqlAnswer, graphqlSocket, relayId } from "../support/graphql.js";
+import { sampleAgents } from "../support/sample-agents.js";
+import { startWorld, type TestTenant, type World } from "../support/world.js";
+
+// Two tenants with the same things in both. Whatever takes an id is asked for the other tenant's and for one that nobody has: the answers must be the
+// same, byte for byte once the id itself is taken out. The tables are compared with the schema, so a field without a case fails.
+
+interface Things {
+  readonly tenant: TestTenant;
+  readonly admin: string;
+  /** Local ids by node type. */
+  readonly ids: Record<string, string>;
+}
+
+let world: World;
+let mine: Things;
+let theirs: Things;
+
+beforeAll(async () => {
+  world = await startWorld({
+    agents: { ...sampleAgents, stepping: async (run) => run.step("tool", "look", () => ({ ok: true })) },
+  });
+  mine = await fill(world.home);
+  theirs = await fill(await world.tenant());
+});
+afterAll(() => world.stop());
+
+async function fill(tenant: TestTenant): Promise<Things> {
+  const admin = await world.key(tenant, apiScopes);
+  const client = world.client(tenant.key);
+  const thread = await client.threads.create();
+  await client.runs.wait(thread.thread_id, "stepping", { input: { a: 1 } });
+  const [run] = await client.runs.list(thread.thread_id);
+  const ask = (query: string) => askGraphql(world.url, admin, query);
+  const token = await ask(
+    'mutation { runnerTokenCreate(input: {name: "t", kind: "typescript"}) { runnerToken { uuid } secret } }',
+  );
+  const seen = await ask(
+    "{ tenant { id } agents { nodes { uuid } } apiKeys { nodes { uuid } } auditEvents { nodes { id } } runs { nodes { steps { nodes { id } } } } }",
+  );
+  expect(seen.errors).toEqual([]);
+  const local = (id: string): string => Buffer.from(id, "base64").toString("utf8").split(":")[1] as string;
+  const tokenId = token.data.runnerTokenCreate.runnerToken.uuid as string;
+  const runner = randomUUID();
+  await upsertRunner(
+    world.plane.stores,
+    { poolId: tenant.id, kind: "typescript", tokenId: tokenId as CredentialId },
+    { id: runner as RunnerId, version: "1", capacity: 1, announcementDigest: "", graphIds: [] },
+  );
+  return {
+    tenant,
+    admin,
+    ids: {
+      Tenant: tenant.id,
+      Agent: seen.data.agents.nodes[0].uuid,
+      Thread: thread.thread_id,
+      Run: run?.run_id as string,
+      Step: local(seen.data.runs.nodes[0].steps.nodes[0].id),
+      ApiKey: seen.data.apiKeys.nodes[0].uuid,
+      RunnerToken: tokenId,
+      Runner: runner,
+      AuditEvent: local(seen.data.auditEvents.nodes[0].id),
+    },
+  };
+}
+
+const nodeScopes: Record<string, ApiScope | null> = {
+  Tenant: null,
+  Agent: "runs:read",
+  Thread: "runs:read",
+  Run: "runs:read",
+  Step: "runs:read",
+  ApiKey: "admin:read",
+  RunnerToken: "admin:read",
+  Runner: "admin:read",
+  AuditEvent: "admin:read",
+};
+
+interface Case {
+  readonly scope: ApiScope | null;
+  /** The type of node that the field takes an id of; null when it takes none. */
+  readonly takes: string | null;
+  readonly query: (id: string) => string;
+  /** What the owner sees of it. */
+  readonly own: (answer: GraphqlAnswer, ids: Record<string, string>) => unknown;
+}
+
+const lookUp = (field: string, type: string, scope: ApiScope): Case => ({
+  scope,
+  takes: type,
+  query: (id) => `{ ${field}(id: "${relayId(type, id)}") { uuid } }`,
+  own: ({ data }, ids) => data[field].uuid === ids[type],
+});
+const list = (field: string, scope: ApiScope, cursor: string): Case => ({
+  scope,
+  takes: cursor,
+  // A cursor names a row too.
+  query: (id) => `{ ${field}(first: 5, before: "${Buffer.from(`c:${id}`).toString("base64url")}") { nodes { id } } }`,
+  own: ({ data, errors }) => errors.length === 0 && Array.isArray(data[field].nodes),
+});
+
+const queries: Record<string, Case | Case[]> = {
+  viewer: {
+    scope: null,
+    takes: null,
+    query: () => "{ viewer { tenant { slug } } }",
+    own: ({ data }) => data.viewer.tenant.slug,
+  },
+  tenant: { scope: null, takes: null, query: () => "{ tenant { slug } }", own: ({ data }) => data.tenant.slug },
+  node: Object.entries(nodeScopes).map(([type, scope]) => ({
+    scope,
+    takes: type,
+    query: (id: string) => `{ node(id: "${relayId(type, id)}") { __typename id } }`,
+    own: ({ data }: GraphqlAnswer, ids: Record<string, string>) =>
+      data.node.__typename === type && data.node.id === relayId(type, ids[type] as string),
+  })),
+  nodes: Object.entries(nodeScopes).map(([type, scope]) => ({
+    scope,
+    takes: type,
+    query: (id: string) => `{ nodes(ids: ["${relayId(type, id)}"]) { __typename } }`,
+    own: ({ data }: GraphqlAnswer) => data.nodes[0].__typename === type,
+  })),
+  agent: lookUp("agent", "Agent", "runs:read"),
+  agents: list("agents", "runs:read", "Agent"),
+  thread: lookUp("thread", "Thread", "runs:read"),
+  threads: list("threads", "runs:read", "Thread"),
+  run: lookUp("run", "Run", "runs:read"),
+  runs: [
+    list("runs", "runs:read", "Run"),
+    {
+      scope: "runs:read",
+      takes: "Thread",
+      query: (id) => `{ runs(filter: {threadId: "${relayId("Thread", id)}"}) { nodes { id steps { nodes { id } } } } }`,
+      own: ({ data }) => data.runs.nodes.length === 1,
+    },
+    {
+      scope: "runs:read",
+      takes: "Agent",
+      query: (id) => `{ runs(filter: {agentId: "${id}", statuses: [ERROR]}) { nodes { id } } }`,
+      own: ({ data }) => data.runs.nodes.length === 0,
+    },
+  ],
+  apiKey: lookUp("apiKey", "ApiKey", "admin:read"),
+  apiKeys: list("apiKeys", "admin:read", "ApiKey"),
+  runnerToken: lookUp("runnerToken", "RunnerToken", "admin:read"),
+  runnerTokens: list("runnerTokens", "admin:read", "RunnerToken"),
+  runners: list("runners", "admin:read", "Runner"),
+  auditEvents: [
+    list("auditEvents", "admin:read", "AuditEvent"),
+    {
+      scope: "admin:read",
+      takes: "RunnerToken",
+      query: (id) => `{ auditEvents(filter: {targetId: "${id}"}) { nodes { action } } }`,
+      own: ({ data }) => data.auditEvents.nodes.length > 0,
+    },
+  ],
+};
+
+const change = (field: string, object: string, type: string): Case => ({
+  scope: "admin:write",
+  takes: type,
+  query: (id) =>
+    `mutation { ${field}(input: {id: "${relayId(type, id)}"}) { ${object} { uuid } userErrors { code field message } } }`,
+  own: ({ data }, ids) => data[field].userErrors.length === 0 && data[field][object].uuid === ids[type],
+});
+
+const mutations: Record<string, Case> = {
+  apiKeyCreate: {
+    scope: "admin:write",
+    takes: null,
+    query: () =>
+      'mutation { apiKeyCreate(input: {name: "n", scopes: [RUNS_READ]}) { apiKey { uuid } userErrors { code message } } }',
+    own: ({ data }) => data.apiKeyCreate.userErrors.length === 0,
+  },
+  apiKeyRotate: change("apiKeyRotate", "apiKey", "ApiKey"),
+  apiKeyRevoke: change("apiKeyRevoke", "apiKey", "ApiKey"),
+  runnerTokenCreate: {
+    scope: "admin:write",
+    takes: null,
+    query: () =>
+      'mutation { runnerTokenCreate(input: {name: "n", kind: "k"}) { runnerToken { uuid } userErrors { code message } } }',
+    own: ({ data }) => data.runnerTokenCreate.userErrors.length === 0,
+  },
+  runnerTokenRotate: change("runnerTokenRotate", "runnerToken", "RunnerToken"),
+  runnerTokenRevoke: change("runnerTokenRevoke", "runnerToken", "RunnerToken"),
+  runCancel: {
+    scope: "runs:write",
+    takes: "Run",
+    query: (id) => `mutation { runCancel(input: {id: "${id}"}) { run { uuid } userErrors { code field message } } }`,
+    own: ({ data }, ids) => data.runCancel.userErrors.length === 0 && data.runCancel.run.uuid === ids["Run"],
+  },
+};
+
+test("every query, mutation, subscription and node type has a case", () => {
+  const fieldsOf = (type: GraphQLObjectType | null | undefined) => Object.keys(type?.getFields() ?? {}).sort();
+  expect(fieldsOf(graphqlSchema.getQueryType())).toEqual(Object.keys(queries).sort());
+  expect(fieldsOf(graphqlSchema.getMutationType())).toEqual(Object.keys(mutations).sort());
+  expect(fieldsOf(graphqlSchema.getSubscriptionType())).toEqual(["runEvents"]);
+  const node = graphqlSchema.getType("Node");
+  const nodes = Object.values(graphqlSchema.getTypeMap()).filter(
+    (type) => type instanceof GraphQLObjectType && isInterfaceType(node) && type.getInterfaces().includes(node),
+  );
+  expect(nodes.map(({ name }) => name).sort()).toEqual(Object.keys(nodeScopes).sort());
+});
+
+const cases = Object.entries({ ...queries, ...mutations }).flatMap(([field, given]) =>
+  (Array.isArray(given) ? given : [given]).map(
+    (one) => [`${field}${one.takes ? ` by ${one.takes}` : ""}`, one] as const,
+  ),
+);
+
+/** An id of the right form that nobody has. */
+function unknownLike(id: string): string {
+  return id.includes("/") ? `${randomUUID()}/nothing` : randomUUID();
+}
+
+/** An answer with every form of an id taken out. */
+function without(answer: GraphqlAnswer, type: string, id: string): string {
+  let text = JSON.stringify(answer);
+  for (const form of [id, relayId(type, id)]) text = text.replaceAll(form, "ID");
+  return text;
+}
+
+describe.each(cases)("%s", (_name, { scope, takes, query, own }) => {
+  const ids = (things: Things) => things.ids[takes ?? "Tenant"] as string;
+
+  test("another tenant's id is answered like one that nobody has", async () => {
+    if (takes === null) {
+      expect(query("a")).toBe(query("b"));
+      return;
+    }
+    const foreign = await askGraphql(world.url, mine.admin, query(ids(theirs)));
+    const unknownId = unknownLike(ids(theirs));
+    const unknown = await askGraphql(world.url, mine.admin, query(unknownId));
+    expect(without(foreign, takes, ids(theirs))).toBe(without(unknown, takes, unknownId));
+    expect(foreign.status).toBe(200);
+    expect(JSON.stringify(foreign)).not.toContain("INTERNAL");
+  });
+
+  test("a key without the scope learns nothing, be the id its own, foreign or unknown", async () => {
+    const others = apiScopes.filter((name) => name !== scope);
+    const key = await world.key(mine.tenant, others);
+    const answers = await Promise.all(
+      [ids(mine), ids(theirs), unknownLike(ids(mine))].map((id) => askGraphql(world.url, key, query(id))),
+    );
+    if (scope === null) {
+      expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
+      return;
+    }
+    for (const { data, errors } of answers) {
+      expect(errors[0]?.extensions?.code).toBe("FORBIDDEN");
+      expect(errors[0]?.message).toContain(`"${scope}"`);
+      expect(Object.values((data ?? {}) as object).every((value) => value === null)).toBe(true);
+    }
+  });
+
+  test("a revoked key and no key are refused", async () => {
+    const key = await world.key(mine.tenant, apiScopes);
+    const id = (await askGraphql(world.url, key, "{ viewer { apiKeyId } }")).data.viewer.apiKeyId as string;
+    const revoked = await askGraphql(
+      world.url,
+      mine.admin,
+      `mutation { apiKeyRevoke(input: {id: "${id}"}) { userErrors { code } } }`,
+    );
+    expect(revoked.data.apiKeyRevoke.userErrors).toEqual([]);
+    for (const none of [key, null]) {
+      const answer = await askGraphql(world.url, none, query(ids(mine)));
+      expect(answer).toMatchObject({ status: 401, data: null });
+    }
+  });
+
+  test("the owner gets it", async () => {
+    // Ids of keys in use are not changed under the other tests.
+    const used = takes === "ApiKey" && query("x").startsWith("mutation") ? await spareKey() : ids(theirs);
+    const answer = await askGraphql(world.url, theirs.admin, query(used));
+    expect(answer.errors).toEqual([]);
+    expect(own(answer, { ...theirs.ids, ...(takes === "ApiKey" ? { ApiKey: used } : {}) })).toBeTruthy();
+  });
+});
+
+async function spareKey(): Promise<string> {
+  const made = await askGraphql(
+    world.url,
+    theirs.admin,
+    'mutation { apiKeyCreate(input: {name: "spare", scopes: [RUNS_READ]}) { apiKey { uuid } } }',
+  );
+  return made.data.apiKeyCreate.apiKey.uuid as string;
+}
+
+test("a subscription to another tenant's run is refused like one to a run that nobody has, and without the scope", async () => {
+  const refusal = async (key: string, run: string): Promise<string> => {
+    const client = graphqlSocket(world.url, { apiKey: key });
+    try {
+      for await (const result of client.iterate({ query: `subscription { runEvents(runId: "${run}") { lastSeq } }` }))
+        return JSON.stringify(result).replaceAll(run, "ID");
+      return "nothing";
+    } catch (error) {
+      return JSON.stringify(error).replaceAll(run, "ID");
+    } finally {
+      await client.dispose();
+    }
+  };
+  const foreign = await refusal(mine.admin, theirs.ids["Run"] as string);
+  expect(foreign).toContain("RUN_NOT_FOUND");
+  expect(await refusal(mine.admin, randomUUID())).toBe(foreign);
+  const unable = await world.key(mine.tenant, ["runs:write", "admin:read", "admin:write"]);
+  for (const run of [mine.ids["Run"], theirs.ids["Run"], randomUUID()])
+    expect(await refusal(unable, run as string)).toContain("FORBIDDEN");
+  expect(await refusal(theirs.admin, theirs.ids["Run"] as string)).toContain("lastSeq");
+});
+
+test("lists hold the caller's own rows only", async () => {
+  for (const [one, other] of [
+    [mine, theirs],
+    [theirs, mine],
+  ] as const) {
+    const answer = await askGraphql(
+      world.url,
+      one.admin,
+      `{ agents(first: 100) { nodes { id } } threads(first: 100) { nodes { id } } runs(first: 100) { nodes { id steps { nodes { id } } } }
+         apiKeys(first: 100) { nodes { id } } runnerTokens(first: 100) { nodes { id } } runners(first: 100) { nodes { id } }
+         auditEvents(first: 100) { nodes { id targetId } } }`,
+    );
+    expect(answer.errors).toEqual([]);
+    const text = JSON.stringify(answer.data);
+    for (const [type, id] of Object.entries(one.ids))
+      if (type !== "Tenant") expect({ type, there: text.includes(relayId(type, id)) }).toEqual({ type, there: true });
+    // Agents of the shared pool have the same id everywhere.
+    for (const [type, id] of Object.entries(other.ids))
+      if (type !== "Agent") expect({ type, there: text.includes(relayId(type, id)) }).toEqual({ type, there: false });
+  }
+});
