@@ -35,6 +35,8 @@ export interface RawRunner {
   /** Polls until an assignment comes. */
   take(): Promise<Assignment>;
   heartbeat(...runs: RunRef[]): Promise<Pulse[]>;
+  /** Beats for a run until the returned function is called; resolves once the first beat was answered. Failures are a runner's daily bread. */
+  keepAlive(run: RunRef): Promise<() => void>;
   report(...reports: Partial<Report>[]): Promise<Verdict[]>;
   events(): RawStream;
   watchCancels(): RawCancels;
@@ -100,6 +102,13 @@ export function rawRunner(options: RawRunnerOptions): RawRunner {
       signal?.addEventListener("abort", () => call.cancel(), { once: true });
     });
 
+  const heartbeat = (...runs: RunRef[]): Promise<Pulse[]> =>
+    new Promise((resolve, reject) => {
+      client.heartbeat({ runnerId, runs }, metadata, deadline(), (error, response: HeartbeatResponse) =>
+        error ? reject(error) : resolve(response.pulses),
+      );
+    });
+
   return {
     runnerId,
     client,
@@ -112,12 +121,12 @@ export function rawRunner(options: RawRunnerOptions): RawRunner {
       }
       throw new Error(`no assignment came within ${callDeadlineMs} ms`);
     },
-    heartbeat: (...runs) =>
-      new Promise((resolve, reject) => {
-        client.heartbeat({ runnerId, runs }, metadata, deadline(), (error, response: HeartbeatResponse) =>
-          error ? reject(error) : resolve(response.pulses),
-        );
-      }),
+    heartbeat,
+    keepAlive: async (run) => {
+      await heartbeat(run);
+      const timer = setInterval(() => void heartbeat(run).catch(() => {}), 200);
+      return () => clearInterval(timer);
+    },
     report: (...reports) =>
       new Promise((resolve, reject) => {
         const request = { runnerId, reports: reports.map((report) => ({ ...emptyReport, ...report })) };
