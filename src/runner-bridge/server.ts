@@ -3,6 +3,7 @@ import { Server, ServerCredentials } from "@grpc/grpc-js";
 import { RunnerServiceService } from "../generated/proto/fairlead/runner/v1/runner.js";
 import type { Authenticator } from "../governance/authenticate.js";
 import type { Plane } from "../runs/plane.js";
+import { startOpenCalls } from "./open-calls.js";
 import { createRunnerService } from "./service.js";
 import { createSessions, type Sessions } from "./sessions.js";
 
@@ -36,7 +37,8 @@ export async function startBridge(plane: Plane, authenticator: Authenticator, op
     "grpc.keepalive_permit_without_calls": 1,
   });
   const sessions = createSessions(plane);
-  server.addService(RunnerServiceService, createRunnerService(plane, sessions, authenticator));
+  const calls = startOpenCalls(authenticator);
+  server.addService(RunnerServiceService, createRunnerService(plane, sessions, authenticator, calls));
   const credentials =
     options.tlsCert && options.tlsKey
       ? ServerCredentials.createSsl(null, [
@@ -59,6 +61,7 @@ export async function startBridge(plane: Plane, authenticator: Authenticator, op
         for (const stream of session.eventStreams) stream.end();
       }
       sessions.stop();
+      await calls.stop();
       await new Promise<void>((resolve) => {
         const timer = setTimeout(() => {
           server.forceShutdown();

@@ -9,8 +9,9 @@ import type { Plane } from "../runs/plane.js";
 import { openCancels } from "../store/run-path/read.js";
 import { toWireError } from "./errors.js";
 import { getJob } from "./get-job.js";
+import type { OpenCalls } from "./open-calls.js";
 import { settleReport } from "./report-status.js";
-import type { Sessions } from "./sessions.js";
+import type { CancelStream, EventStream, Sessions } from "./sessions.js";
 import { serveEventStream } from "./stream-events.js";
 import { fromWireRun, toWireRun } from "./wire.js";
 
@@ -21,12 +22,21 @@ export function createRunnerService(
   plane: Plane,
   sessions: Sessions,
   authenticator: Authenticator,
+  calls: OpenCalls,
 ): RunnerServiceServer {
-  const authenticate = (metadata: Metadata): Promise<RunnerScope> => {
+  const tokenOf = (metadata: Metadata): string => {
     const [value] = metadata.get("authorization");
     const match = typeof value === "string" ? /^bearer +(\S+)$/i.exec(value) : null;
     if (!match) throw new DomainError("UNAUTHENTICATED", "Send `authorization: Bearer flr_…`, a runner token.");
-    return authenticator.runner(match[1] as string);
+    return match[1] as string;
+  };
+  const authenticate = (metadata: Metadata): Promise<RunnerScope> => authenticator.runner(tokenOf(metadata));
+  /** Ends a stream whose token is refused later. */
+  const watch = (stream: EventStream | CancelStream): void => {
+    const unwatch = calls.watch(tokenOf(stream.metadata), (error) => {
+      stream.destroy(Object.assign(new DomainError("UNAUTHENTICATED"), toWireError(error, plane.log)));
+    });
+    for (const end of ["cancelled", "close", "error"]) stream.once(end, unwatch);
   };
 
   const unary = <Request, Response>(
@@ -52,7 +62,24 @@ export function createRunnerService(
 
   return {
     getJob: (call, callback) =>
-      unary(call, callback, (scope, gone) => getJob(plane, sessions, scope, call.request, gone)),
+      unary(call, callback, async (scope, gone) => {
+        const stop = new AbortController();
+        const onGone = (): void => stop.abort();
+        if (gone.aborted) onGone();
+        gone.addEventListener("abort", onGone, { once: true });
+        let refused: DomainError | undefined;
+        const unwatch = calls.watch(tokenOf(call.metadata), (error) => {
+          refused = error;
+          stop.abort();
+        });
+        try {
+          const response = await getJob(plane, sessions, scope, call.request, stop.signal);
+          if (refused) throw refused;
+          return response;
+        } finally {
+          unwatch();
+        }
+      }),
 
     streamEvents: (stream) => {
       const fail = (error: unknown): void => {
@@ -63,7 +90,9 @@ export function createRunnerService(
       Promise.resolve()
         .then(() => authenticate(stream.metadata))
         .then((scope) => {
+          if (stream.cancelled) return;
           serveEventStream(plane, sessions, scope, stream, fail);
+          watch(stream);
           stream.resume();
         })
         .catch(fail);
@@ -109,10 +138,11 @@ export function createRunnerService(
           // Its end was announced before anybody listened.
           if (stream.cancelled) return;
           session.cancelStreams.add(stream);
-          stream.on("cancelled", () => {
-            session.cancelStreams.delete(stream);
-            sessions.closed(session);
-          });
+          watch(stream);
+          const drop = (): void => {
+            if (session.cancelStreams.delete(stream)) sessions.closed(session);
+          };
+          for (const end of ["cancelled", "close", "error"]) stream.once(end, drop);
           const open = await openCancels(plane.stores.app, session.queue, session.runnerId);
           stream.write({ runs: open.map(toWireRun) });
         })
