@@ -27,6 +27,9 @@ export type JobQueueStore =
 
 const addDeadlineMs = 250;
 const lockMs = 30_000;
+const notTakenPauseMs = 50;
+// A store that stands still answers nothing and refuses nothing: hints beyond this many unanswered ones are dropped, the relay makes up for them.
+const maxUnanswered = 1_000;
 const prefix = "fairlead";
 
 interface OpenQueue {
@@ -42,6 +45,7 @@ export function createJobQueues(store: JobQueueStore, log: Log): JobQueues {
   const open = new Map<string, OpenQueue>();
   let stopped = false;
   let complained = false;
+  let unanswered = 0;
   const complain = (error: unknown): void => {
     if (!complained)
       log.warn({ err: (error as Error).message }, "the job queue is away: runs are dispatched from Postgres alone");
@@ -137,7 +141,11 @@ export function createJobQueues(store: JobQueueStore, log: Log): JobQueues {
         try {
           const used = take ? await take(job.data) : false;
           if (used) await job.moveToCompleted("", token, false);
-          else await job.moveToWait(token);
+          else {
+            await job.moveToWait(token);
+            // Whoever could take it is busy with another claim: the same job again at once would be a spin.
+            await pause(notTakenPauseMs);
+          }
         } catch (error) {
           complain(error);
         }
@@ -155,12 +163,17 @@ export function createJobQueues(store: JobQueueStore, log: Log): JobQueues {
 
   return {
     add: (name, id, data) => {
-      if (stopped || (adder && adder.status !== "ready")) return;
+      if (stopped || unanswered >= maxUnanswered || (adder && adder.status !== "ready")) return;
       const entry = openQueue(name);
       if (!entry) return;
       const added = entry.queue.add("run", data, { jobId: id });
       Promise.race([added, pause(addDeadlineMs)]).catch(complain);
-      added.catch(() => {});
+      unanswered++;
+      added
+        .catch(() => {})
+        .finally(() => {
+          unanswered--;
+        });
     },
     want: (name, take) => {
       const entry = openQueue(name);

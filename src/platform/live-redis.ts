@@ -3,6 +3,8 @@ import { type Live, type LiveChannel, liveChannels } from "./live.js";
 import type { Log } from "./log.js";
 
 const prefix = "fairlead:live:";
+// A Redis that stands still keeps its connection and answers nothing: what is under way to it is bounded.
+const maxUnansweredBytes = 32 * 1024 * 1024;
 
 /** Over Redis publish/subscribe. Without a connection news is dropped, never queued: an offline queue grew by 100 MB a minute and then ended the process. */
 export function startLiveRedis(url: string, log: Log): Live {
@@ -15,6 +17,7 @@ export function startLiveRedis(url: string, log: Log): Live {
   const subscriber = new Redis(url, { ...options, enableOfflineQueue: true, connectionName: "fairlead-live-sub" });
   const listeners = new Map<string, ((payload: Buffer) => void)[]>();
   let wasLost = false;
+  let unansweredBytes = 0;
   const onError = (error: Error): void => {
     if (!wasLost) log.warn({ err: error.message }, "Redis is away: news between processes is late");
     wasLost = true;
@@ -31,7 +34,15 @@ export function startLiveRedis(url: string, log: Log): Live {
   subscriber.subscribe(...liveChannels.map((channel) => prefix + channel)).catch(onError);
   return {
     publish: (channel: LiveChannel, payload: Buffer) => {
-      if (publisher.status === "ready") publisher.publish(prefix + channel, payload).catch(onError);
+      if (publisher.status !== "ready" || unansweredBytes > maxUnansweredBytes) return;
+      const bytes = payload.length + 100;
+      unansweredBytes += bytes;
+      publisher
+        .publish(prefix + channel, payload)
+        .catch(onError)
+        .finally(() => {
+          unansweredBytes -= bytes;
+        });
     },
     on: (channel, listener) => {
       listeners.set(prefix + channel, [...(listeners.get(prefix + channel) ?? []), listener]);
