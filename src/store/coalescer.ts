@@ -50,11 +50,11 @@ export function createCoalescer<Item, Result>(options: CoalescerOptions<Item, Re
   const add = (item: Item): Promise<Result> => {
     const tenant = options.tenant(item);
     const line = waiting.get(tenant);
-    // The bound is shared out: a tenant that fills it alone leaves room for the others.
+    // The bound is shared out: a tenant that fills it alone leaves a quarter for the others.
     const share =
       waiting.size > 1 || (waiting.size === 1 && !line)
         ? Math.ceil(options.maxWaiting / (waiting.size + 1))
-        : options.maxWaiting;
+        : Math.ceil(options.maxWaiting * 0.75);
     if (
       waitingCount >= options.maxWaiting ||
       (line && line.length >= share && waitingCount >= options.maxWaiting / 2)
