@@ -39,7 +39,8 @@ create type run_claimed as (
   traceparent text,
   base_seq bigint,
   last_seq bigint,
-  recovery text
+  recovery text,
+  ephemeral boolean
 );
 
 create type run_moved as (
@@ -708,7 +709,7 @@ create function run_claim_v1(p_items json, p_offer_ms integer)
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 3144 characters, md5 e2253c73194a0e567e36839174f54e1f;
+  -- body of 3178 characters, md5 6f126fa33d38fcb7f0d68875bfa98954;
 grant execute on function run_claim_v1(p_items json, p_offer_ms integer) to fairlead_app;
 grant execute on function run_claim_v1(p_items json, p_offer_ms integer) to fairlead_sweeper;
 

@@ -225,6 +225,7 @@ export function toAssignment(
     deadlineMs: claimed.deadline?.getTime() ?? 0,
     traceparent: claimed.traceparent ?? "",
     stateUpdate: claimed.stateUpdate ?? empty,
+    ephemeral: claimed.ephemeral,
   };
 }
 

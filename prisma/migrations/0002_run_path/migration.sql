@@ -184,7 +184,7 @@ create type run_claimed as (
   ord int, tenant_id uuid, run_id uuid, thread_id uuid, agent_id uuid, graph_id text, agent_config json, purpose text, fence int, attempt int,
   input bytea, command bytea, config bytea, context bytea, metadata json, state_update bytea, stream_modes text[], stream_subgraphs boolean,
   interrupt_before text[], interrupt_after text[], from_checkpoint_id text, has_checkpoints boolean, thread_values bytea, deadline timestamptz,
-  traceparent text, base_seq bigint, last_seq bigint, recovery text
+  traceparent text, base_seq bigint, last_seq bigint, recovery text, ephemeral boolean
 );
 
 create function run_held_items_v1(p_items json) returns table (ord int, tenant_id uuid, run_id uuid, thread_id uuid, fence int, pool_id uuid, kind text, runner_id uuid,
@@ -229,7 +229,7 @@ begin
     returning l.ord, r.tenant_id, r.id, r.thread_id, r.agent_id, (l.agent).graph_id, (l.agent).config as agent_config, r.purpose, r.fence, r.attempt, r.input, r.command,
       r.config, r.context, r.metadata, r.state_update, r.stream_modes, r.stream_subgraphs, r.interrupt_before, r.interrupt_after, r.from_checkpoint_id,
       (l.thread).temporary as thread_temporary, (l.thread).values as thread_own_values, (l.thread).values_run_id, r.deadline, r.traceparent, r.thread_base, r.last_seq,
-      r.recovery
+      r.recovery, r.delete_thread
   )
   select k.ord, k.tenant_id, k.id, k.thread_id, k.agent_id, k.graph_id, k.agent_config, k.purpose, k.fence, k.attempt, k.input, k.command, k.config, k.context,
     k.metadata, k.state_update, k.stream_modes, k.stream_subgraphs, k.interrupt_before, k.interrupt_after, k.from_checkpoint_id,
@@ -238,7 +238,7 @@ begin
       else exists (select 1 from checkpoint c where c.tenant_id = k.tenant_id and c.thread_id = k.thread_id and c.namespace = '') end,
     case when k.thread_own_values is not null or k.values_run_id is null then k.thread_own_values
       else (select v.values from run v where v.tenant_id = k.tenant_id and v.id = k.values_run_id) end,
-    k.deadline, k.traceparent, k.thread_base, k.last_seq, k.recovery
+    k.deadline, k.traceparent, k.thread_base, k.last_seq, k.recovery, k.delete_thread
   from taken k;
 end $$;
 

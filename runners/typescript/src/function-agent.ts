@@ -79,7 +79,7 @@ function succeed(
   emitter?.settle();
   // After an interrupt the history must move on even when it is switched off: the thread would stay at its question.
   if (values !== "" && (history || episode?.continued === true)) {
-    void execution.emit(viewCheckpoint(execution.assignment, values, undefined));
+    if (!execution.assignment.ephemeral) void execution.emit(viewCheckpoint(execution.assignment, values, undefined));
   }
   if (values !== "" && !emitter?.hasJustSaid(values)) void execution.emit(valuesEvent(execution.assignment, values));
   return { outcome: "success", values };

@@ -35,6 +35,8 @@ export interface Claimed {
   readonly deadline: Date | null;
   readonly traceparent: string | null;
   readonly recovery: string;
+  /** The thread goes with the run. */
+  readonly ephemeral: boolean;
 }
 
 interface Row {
@@ -64,10 +66,11 @@ interface Row {
   deadline: Date | null;
   traceparent: string | null;
   recovery: string;
+  ephemeral: boolean;
 }
 
 const columns = `ord, tenant_id, run_id, thread_id, agent_id, graph_id, agent_config, purpose, fence, attempt, input, command, config, context, metadata,
-  state_update, stream_modes, stream_subgraphs, interrupt_before, interrupt_after, from_checkpoint_id, has_checkpoints, thread_values, deadline, traceparent, recovery`;
+  state_update, stream_modes, stream_subgraphs, interrupt_before, interrupt_after, from_checkpoint_id, has_checkpoints, thread_values, deadline, traceparent, recovery, ephemeral`;
 
 const toClaimed = (row: Row): Claimed => ({
   tenantId: row.tenant_id,
@@ -95,6 +98,7 @@ const toClaimed = (row: Row): Claimed => ({
   deadline: row.deadline,
   traceparent: row.traceparent,
   recovery: row.recovery,
+  ephemeral: row.ephemeral,
 });
 
 /** Claims named runs; null where another was faster or the run may not start now. A batch whose commit is unknown is not claimed again: the runs'

@@ -259,6 +259,7 @@ export function assignmentOf(fields: Partial<Assignment> & { json?: Record<strin
     deadlineMs: 0,
     traceparent: "",
     stateUpdate: bytes(json["stateUpdate"]),
+    ephemeral: false,
     ...rest,
   };
 }

@@ -318,6 +318,8 @@ export interface Assignment {
   traceparent: string;
   /** For PURPOSE_UPDATE_STATE: {"values", "as_node"} as JSON text. */
   stateUpdate: Buffer;
+  /** The thread goes with the run: a state view that no framework needs to continue is not worth sending. */
+  ephemeral: boolean;
 }
 
 export interface StreamEventsRequest {
@@ -1093,6 +1095,7 @@ function createBaseAssignment(): Assignment {
     deadlineMs: 0,
     traceparent: "",
     stateUpdate: Buffer.alloc(0),
+    ephemeral: false,
   };
 }
 
@@ -1169,6 +1172,9 @@ export const Assignment: MessageFns<Assignment> = {
     }
     if (message.stateUpdate.length !== 0) {
       writer.uint32(194).bytes(message.stateUpdate);
+    }
+    if (message.ephemeral !== false) {
+      writer.uint32(200).bool(message.ephemeral);
     }
     return writer;
   },
@@ -1378,6 +1384,14 @@ export const Assignment: MessageFns<Assignment> = {
             message.stateUpdate = Buffer.from(reader.bytes());
             continue;
           }
+          case 25: {
+            if (tag !== 200) {
+              break;
+            }
+
+            message.ephemeral = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1419,6 +1433,7 @@ export const Assignment: MessageFns<Assignment> = {
     message.deadlineMs = object.deadlineMs ?? 0;
     message.traceparent = object.traceparent ?? "";
     message.stateUpdate = object.stateUpdate ?? Buffer.alloc(0);
+    message.ephemeral = object.ephemeral ?? false;
     return message;
   },
 };
