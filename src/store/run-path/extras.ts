@@ -64,7 +64,7 @@ export function extrasParameters(items: readonly { readonly extras: Extras }[]):
   const steps: string[] = [];
   items.forEach(({ extras }, at) => {
     const item = at + 1;
-    for (const c of extras.checkpoints) {
+    for (const c of onceEach(extras.checkpoints)) {
       checkpoints.push({
         item,
         namespace: c.namespace,
@@ -122,4 +122,15 @@ export function extrasParameters(items: readonly { readonly extras: Extras }[]):
     blobData,
     steps.length > 0 ? `[${steps.join(",")}]` : null,
   ];
+}
+
+/** A checkpoint that is sent again in the same batch counts once, in its first place and with its last contents: one statement writes a row once. */
+function onceEach(checkpoints: readonly CheckpointPut[]): Iterable<CheckpointPut> {
+  if (checkpoints.length < 2) return checkpoints;
+  const byName = new Map<string, CheckpointPut>();
+  for (const checkpoint of checkpoints) {
+    const name = `${checkpoint.namespace}\0${checkpoint.id}`;
+    byName.set(name, { ...checkpoint, view: checkpoint.view ?? byName.get(name)?.view ?? null });
+  }
+  return byName.values();
 }
