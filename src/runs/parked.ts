@@ -2,6 +2,7 @@ import type { QueueName, RunId, RunnerId, TenantId } from "../domain/ids.js";
 import { queueKey } from "../domain/ids.js";
 import type { Claimed } from "../store/run-path/claim.js";
 import type { RunPath } from "../store/run-path/path.js";
+import { createHeldOffers } from "./held-offers.js";
 
 // GetJobs that wait in this process, and the three ways in which a run finds one:
 //   direct  a run committed here is offered to a parked GetJob at once,
@@ -30,13 +31,15 @@ interface Line {
   /** The store may hold runs that nobody woke: claim from there before parking. */
   backlog: boolean;
   pumping: boolean;
+  /** When a runner last asked or was answered, monotonic. */
+  heardAt: number;
 }
 
 export interface Parked {
   /** Waits for work: at least one assignment, or none once the time is over or the caller has gone. */
   park(queue: QueueName, runnerId: RunnerId, slots: number, waitMs: number, gone: AbortSignal): Promise<Claimed[]>;
-  /** Offers a run that was just committed; false when no GetJob is parked for it. */
-  offer(queue: QueueName, tenantId: TenantId, runId: RunId): boolean;
+  /** Offers a run that was just committed. `otherwise` is called when nobody here takes it: at once, or when a runner that should have asked has not. */
+  offer(queue: QueueName, tenantId: TenantId, runId: RunId, otherwise: () => void): void;
   /** Claims a run that a job named; false when no GetJob is parked for it. Resolves after the claim was decided. */
   take(queue: QueueName, tenantId: TenantId, runId: RunId): Promise<boolean>;
   /** There may be work in this queue. */
@@ -59,16 +62,21 @@ export interface ParkedOptions {
   readonly ways: ReadonlySet<DispatchWay>;
 }
 
+/** A runner that was answered asks again within its round trip, on a busy machine somewhat later; one that has no free slot does not. */
+const askAgainMs = 200;
+const attachedMs = 1_000;
+
 export function createParked({ path, handBack, onError, count, ways }: ParkedOptions): Parked {
   const lines = new Map<string, Line>();
   const listeners: ((queue: QueueName, isParked: boolean) => void)[] = [];
+  const held = createHeldOffers(askAgainMs);
   let draining = false;
 
   const lineOf = (queue: QueueName): Line => {
     const key = queueKey(queue);
     let line = lines.get(key);
     if (!line) {
-      line = { queue, polls: [], backlog: true, pumping: false };
+      line = { queue, polls: [], backlog: true, pumping: false, heardAt: 0 };
       lines.set(key, line);
     }
     return line;
@@ -87,6 +95,7 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
   const settle = (line: Line, poll: Poll, claimed: readonly Claimed[], way: DispatchWay): void => {
     poll.inFlight -= 1;
     if (claimed.length > 0) count(way, claimed.length);
+    for (const run of claimed) held.claimed(run.tenantId, run.runId);
     if (poll.closed) {
       for (const run of claimed) handBack(run, line.queue);
       return;
@@ -98,6 +107,7 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
   const answer = (line: Line, poll: Poll): void => {
     if (poll.closed) return;
     poll.closed = true;
+    line.heardAt = performance.now();
     const at = line.polls.indexOf(poll);
     if (at >= 0) line.polls.splice(at, 1);
     if (line.polls.length === 0) for (const listener of listeners) listener(line.queue, false);
@@ -168,21 +178,19 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
         if (line.polls.length === 1) for (const listener of listeners) listener(queue, true);
         if (line.backlog) void pump(line);
       }),
-    offer: (queue, tenantId, runId) => {
-      if (!ways.has("direct")) return false;
+    offer: (queue, tenantId, runId, otherwise) => {
       const line = lines.get(queueKey(queue));
+      if (!line) return otherwise();
+      const poll = ways.has("direct") && !line.pumping ? roomiest(line) : undefined;
+      if (poll) {
+        void claimNamed(line, poll, tenantId, runId, "direct");
+        return;
+      }
       // With a backlog, the newest run would overtake those that wait: the pump takes them in order.
-      if (!line || line.pumping) {
-        if (line) line.backlog = true;
-        return line !== undefined && ways.has("relay");
-      }
-      const poll = roomiest(line);
-      if (!poll) {
-        line.backlog = true;
-        return false;
-      }
-      void claimNamed(line, poll, tenantId, runId, "direct");
-      return true;
+      line.backlog = true;
+      const isAttached = line.polls.length > 0 || performance.now() - line.heardAt < attachedMs;
+      if (isAttached && ways.has("direct") && ways.has("relay") && !draining) held.hold(tenantId, runId, otherwise);
+      else otherwise();
     },
     take: async (queue, tenantId, runId) => {
       const line = lines.get(queueKey(queue));
@@ -208,6 +216,7 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
     },
     drain: () => {
       draining = true;
+      held.release();
       for (const line of lines.values())
         for (const poll of [...line.polls]) if (poll.inFlight === 0) answer(line, poll);
     },

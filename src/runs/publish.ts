@@ -27,8 +27,9 @@ export function wakeRun(plane: Plane, run: NextRun, dispatchNo = 0): void {
     plane.parked.wake(run.queue);
     return;
   }
-  if (plane.parked.offer(run.queue, run.tenantId, run.runId)) return;
-  plane.signals.waiting(run.queue, run.tenantId, run.runId, dispatchNo);
+  plane.parked.offer(run.queue, run.tenantId, run.runId, () =>
+    plane.signals.waiting(run.queue, run.tenantId, run.runId, dispatchNo),
+  );
 }
 
 /** What follows from a move of the plane, after its commit. */
