@@ -649,7 +649,7 @@ grant execute on function current_tenants() to fairlead_app;
 grant execute on function current_tenants() to fairlead_sweeper;
 
 -- function run_append_v1 of owner
-create function run_append_v1(p_items json, p_seg_item integer[], p_seg_count integer[], p_seg_delta boolean[], p_seg_body bytea[], p_lease_ms integer, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json)
+create function run_append_v1(p_tenants text, p_items json, p_seg_item integer[], p_seg_count integer[], p_seg_delta boolean[], p_seg_body bytea[], p_lease_ms integer, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json)
   returns TABLE(ord integer, verdict text, stored bigint, first_seq bigint, base_seq bigint, cancel text)
   language plpgsql volatile
   set enable_seqscan=off
@@ -657,9 +657,9 @@ create function run_append_v1(p_items json, p_seg_item integer[], p_seg_count in
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 3271 characters, md5 e6f060de82e034bd64936b14abf337a2;
-grant execute on function run_append_v1(p_items json, p_seg_item integer[], p_seg_count integer[], p_seg_delta boolean[], p_seg_body bytea[], p_lease_ms integer, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_app;
-grant execute on function run_append_v1(p_items json, p_seg_item integer[], p_seg_count integer[], p_seg_delta boolean[], p_seg_body bytea[], p_lease_ms integer, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_sweeper;
+  -- body of 3221 characters, md5 2020c17df4840d79e81e03abe38936ba;
+grant execute on function run_append_v1(p_tenants text, p_items json, p_seg_item integer[], p_seg_count integer[], p_seg_delta boolean[], p_seg_body bytea[], p_lease_ms integer, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_app;
+grant execute on function run_append_v1(p_tenants text, p_items json, p_seg_item integer[], p_seg_count integer[], p_seg_delta boolean[], p_seg_body bytea[], p_lease_ms integer, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_sweeper;
 
 -- function run_cancel_v1 of owner
 create function run_cancel_v1(p_tenant uuid, p_run uuid, p_action text, p_force_fence integer, p_end bytea, p_end_count integer)
@@ -696,12 +696,12 @@ create function run_claim_next_v1(p_pool uuid, p_kind text, p_runner uuid, p_lim
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 388 characters, md5 2254d2e9e5ecb2503022c12991503253;
+  -- body of 471 characters, md5 0a32afec6b6419e2b8140c90de553be8;
 grant execute on function run_claim_next_v1(p_pool uuid, p_kind text, p_runner uuid, p_limit integer, p_window integer, p_offer_ms integer) to fairlead_app;
 grant execute on function run_claim_next_v1(p_pool uuid, p_kind text, p_runner uuid, p_limit integer, p_window integer, p_offer_ms integer) to fairlead_sweeper;
 
 -- function run_claim_v1 of owner
-create function run_claim_v1(p_items json, p_offer_ms integer)
+create function run_claim_v1(p_tenants text, p_items json, p_offer_ms integer)
   returns SETOF run_claimed
   language plpgsql volatile
   set enable_seqscan=off
@@ -709,9 +709,9 @@ create function run_claim_v1(p_items json, p_offer_ms integer)
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 3178 characters, md5 6f126fa33d38fcb7f0d68875bfa98954;
-grant execute on function run_claim_v1(p_items json, p_offer_ms integer) to fairlead_app;
-grant execute on function run_claim_v1(p_items json, p_offer_ms integer) to fairlead_sweeper;
+  -- body of 3128 characters, md5 91de2de1ed5a93b37ff15c103d363d57;
+grant execute on function run_claim_v1(p_tenants text, p_items json, p_offer_ms integer) to fairlead_app;
+grant execute on function run_claim_v1(p_tenants text, p_items json, p_offer_ms integer) to fairlead_sweeper;
 
 -- function run_create_items_v1 of owner
 create function run_create_items_v1(p_items json)
@@ -727,7 +727,7 @@ grant execute on function run_create_items_v1(p_items json) to fairlead_app;
 grant execute on function run_create_items_v1(p_items json) to fairlead_sweeper;
 
 -- function run_create_v1 of owner
-create function run_create_v1(p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer)
+create function run_create_v1(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer)
   returns TABLE(ord integer, verdict text, run_id uuid, is_head boolean, is_admitted boolean, base_seq bigint, created timestamp with time zone, open_interrupts text[], blocking_run uuid)
   language plpgsql volatile
   set enable_seqscan=off
@@ -735,9 +735,9 @@ create function run_create_v1(p_items json, p_input bytea[], p_command bytea[], 
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 7441 characters, md5 8b3662705d56c2f71d7e0ef0cef90656;
-grant execute on function run_create_v1(p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer) to fairlead_app;
-grant execute on function run_create_v1(p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer) to fairlead_sweeper;
+  -- body of 7391 characters, md5 564345690fe221e5091c2ded6009cff5;
+grant execute on function run_create_v1(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer) to fairlead_app;
+grant execute on function run_create_v1(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer) to fairlead_sweeper;
 
 -- function run_cut_leases_v1 of owner
 create function run_cut_leases_v1(p_items json, p_ms integer)
@@ -805,7 +805,7 @@ grant execute on function run_fail_v1(p_tenant uuid, p_run uuid, p_fence integer
 grant execute on function run_fail_v1(p_tenant uuid, p_run uuid, p_fence integer, p_pool uuid, p_kind text, p_reason text, p_error json, p_end bytea, p_end_count integer) to fairlead_sweeper;
 
 -- function run_finish_v1 of owner
-create function run_finish_v1(p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[], p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json)
+create function run_finish_v1(p_tenants text, p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[], p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json)
   returns TABLE(ord integer, verdict text, stored_status text, stored_reason text, source bigint, first_seq bigint, base_seq bigint, next_run uuid, next_pool uuid, next_kind text, next_admitted boolean)
   language plpgsql volatile
   set enable_seqscan=off
@@ -813,9 +813,9 @@ create function run_finish_v1(p_items json, p_tail bytea[], p_end bytea[], p_val
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 6798 characters, md5 3b3a56dc2d23c73ff1ba329de6f051e8;
-grant execute on function run_finish_v1(p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[], p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_app;
-grant execute on function run_finish_v1(p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[], p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_sweeper;
+  -- body of 7134 characters, md5 ffa7ce743ea60f932e494c192b4302ca;
+grant execute on function run_finish_v1(p_tenants text, p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[], p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_app;
+grant execute on function run_finish_v1(p_tenants text, p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[], p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_sweeper;
 
 -- function run_heads_v1 of owner
 create function run_heads_v1(p_tenants uuid[], p_runs uuid[])
@@ -894,7 +894,7 @@ create function run_relay_v1(p_limit integer)
   -- body of 509 characters, md5 e37b899964ee481834897cb621e0386a;
 
 -- function run_renew_v1 of owner
-create function run_renew_v1(p_items json, p_lease_ms integer)
+create function run_renew_v1(p_tenants text, p_items json, p_lease_ms integer)
   returns TABLE(ord integer, alive boolean, cancel text)
   language plpgsql volatile
   set enable_seqscan=off
@@ -902,9 +902,9 @@ create function run_renew_v1(p_items json, p_lease_ms integer)
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 1181 characters, md5 06d0b15b915776e5ecff4a5e458648b8;
-grant execute on function run_renew_v1(p_items json, p_lease_ms integer) to fairlead_app;
-grant execute on function run_renew_v1(p_items json, p_lease_ms integer) to fairlead_sweeper;
+  -- body of 1131 characters, md5 81eb6ecfa613311a33db88cd1a99a90f;
+grant execute on function run_renew_v1(p_tenants text, p_items json, p_lease_ms integer) to fairlead_app;
+grant execute on function run_renew_v1(p_tenants text, p_items json, p_lease_ms integer) to fairlead_sweeper;
 
 -- function run_sweep_queue_v1 of fairlead_sweeper
 create function run_sweep_queue_v1(p_limit integer)

@@ -31,13 +31,13 @@ begin
   )) with ordinality as x;
 end $$;
 
-create function run_create_v1(p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window int)
+create function run_create_v1(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window int)
 returns table (ord int, verdict text, run_id uuid, is_head boolean, is_admitted boolean, base_seq bigint, created timestamptz, open_interrupts text[], blocking_run uuid)
 language plpgsql as $$
 #variable_conflict use_column
 declare v_now timestamptz := clock_timestamp();
 begin
-  perform set_tenants(array(select x.tenant_id from json_to_recordset(p_items) as x (tenant_id uuid)));
+  perform set_config('app.tenants', p_tenants, true);
 
   -- In one order, so that two batches that make the same threads wait for each other in a line, not in a circle.
   insert into thread as t (tenant_id, id, status, metadata)
@@ -200,12 +200,12 @@ begin
 end $$;
 
 -- The hard gate: whatever woke a runner, this statement decides whether it gets the run.
-create function run_claim_v1(p_items json, p_offer_ms int) returns setof run_claimed
+create function run_claim_v1(p_tenants text, p_items json, p_offer_ms int) returns setof run_claimed
 language plpgsql as $$
 #variable_conflict use_column
 declare v_now timestamptz := clock_timestamp();
 begin
-  perform set_tenants(array(select x.tenant_id from json_to_recordset(p_items) as x (tenant_id uuid)));
+  perform set_config('app.tenants', p_tenants, true);
   return query
   with held as materialized (
     select i.ord, i.runner_id as taker, i.pool_id as taker_pool, i.kind as taker_kind, r.tenant_id, r.id, r.agent_id, r.thread_id, r.pool_id, r.kind, r.status,
@@ -246,23 +246,24 @@ end $$;
 create function run_claim_next_v1(p_pool uuid, p_kind text, p_runner uuid, p_limit int, p_window int, p_offer_ms int) returns setof run_claimed
 language plpgsql as $$
 #variable_conflict use_column
-declare v_items json;
+declare v_items json; v_tenants text;
 begin
-  select json_agg(json_build_object('tenant_id', c.tenant_id, 'run_id', c.run_id, 'pool_id', p_pool, 'kind', p_kind, 'runner_id', p_runner))
-    into v_items from run_candidates_v1(p_pool, p_kind, p_limit, p_window) c;
+  select json_agg(json_build_object('tenant_id', c.tenant_id, 'run_id', c.run_id, 'pool_id', p_pool, 'kind', p_kind, 'runner_id', p_runner)),
+      array_agg(distinct c.tenant_id)::text
+    into v_items, v_tenants from run_candidates_v1(p_pool, p_kind, p_limit, p_window) c;
   if v_items is not null then
-    return query select * from run_claim_v1(v_items, p_offer_ms);
+    return query select * from run_claim_v1(v_tenants, v_items, p_offer_ms);
   end if;
 end $$;
 
 -- ---- renew ----
 
-create function run_renew_v1(p_items json, p_lease_ms int)
+create function run_renew_v1(p_tenants text, p_items json, p_lease_ms int)
 returns table (ord int, alive boolean, cancel text)
 language plpgsql as $$
 #variable_conflict use_column
 begin
-  perform set_tenants(array(select x.tenant_id from json_to_recordset(p_items) as x (tenant_id uuid)));
+  perform set_config('app.tenants', p_tenants, true);
   return query
   with locked as materialized (
     select i.ord, i.fence as held_fence, i.pool_id as held_pool, i.kind as held_kind, r.tenant_id, r.id, r.fence, r.status, r.pool_id, r.kind
@@ -329,7 +330,7 @@ begin
   end if;
 end $$;
 
-create function run_append_v1(p_items json, p_seg_item int[], p_seg_count int[], p_seg_delta boolean[], p_seg_body bytea[], p_lease_ms int,
+create function run_append_v1(p_tenants text, p_items json, p_seg_item int[], p_seg_count int[], p_seg_delta boolean[], p_seg_body bytea[], p_lease_ms int,
   p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json)
 returns table (ord int, verdict text, stored bigint, first_seq bigint, base_seq bigint, cancel text)
 language plpgsql as $$
@@ -337,7 +338,7 @@ language plpgsql as $$
 declare
   v_ord int[]; v_verdict text[]; v_stored bigint[]; v_first bigint[]; v_base bigint[]; v_cancel text[]; v_thread uuid[]; v_attempt int[]; k int; o record;
 begin
-  perform set_tenants(array(select x.tenant_id from json_to_recordset(p_items) as x (tenant_id uuid)));
+  perform set_config('app.tenants', p_tenants, true);
   perform 1 from run_held_items_v1(p_items) i join run r on r.tenant_id = i.tenant_id and r.id = i.run_id order by r.tenant_id, r.id for update of r;
 
   with looked as materialized (
@@ -385,43 +386,49 @@ end $$;
 
 -- Ends runs with their runners' results. p_tail is the runner's last events, p_end the frames that the plane adds (error, end); both are EventLists, and
 -- EventLists concatenate.
-create function run_finish_v1(p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[],
+create function run_finish_v1(p_tenants text, p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[],
   p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json)
 returns table (ord int, verdict text, stored_status text, stored_reason text, source bigint, first_seq bigint, base_seq bigint, next_run uuid, next_pool uuid, next_kind text, next_admitted boolean)
 language plpgsql as $$
 #variable_conflict use_column
-declare v_now timestamptz := clock_timestamp(); k record; v_extras boolean;
+declare v_now timestamptz := clock_timestamp(); k record; v_extras boolean; v_asks boolean; v_undo boolean;
 begin
-  perform set_tenants(array(select x.tenant_id from json_to_recordset(p_items) as x (tenant_id uuid)));
-  perform 1 from run_held_items_v1(p_items) i join thread t on t.tenant_id = i.tenant_id and t.id = i.thread_id order by t.tenant_id, t.id for update of t;
-  perform 1 from run_held_items_v1(p_items) i join run r on r.tenant_id = i.tenant_id and r.id = i.run_id order by r.tenant_id, r.id for update of r;
+  perform set_config('app.tenants', p_tenants, true);
+  select bool_or(l.asks) into v_asks from (
+    select t.interrupts is not null as asks from run_held_items_v1(p_items) i join thread t on t.tenant_id = i.tenant_id and t.id = i.thread_id
+    order by t.tenant_id, t.id for update of t) l;
+  select bool_or(l.undo) into v_undo from (
+    select coalesce(r.cancel_action = 'rollback', false) as undo from run_held_items_v1(p_items) i join run r on r.tenant_id = i.tenant_id and r.id = i.run_id
+    order by r.tenant_id, r.id for update of r) l;
   v_extras := p_checkpoints is not null or p_writes is not null or p_blobs is not null or p_steps is not null;
 
-  -- What a question, an extra or a rollback needs is written first, run by run: such runs are few.
-  for k in
-    select i.ord, i.tenant_id, i.run_id, i.thread_id, i.status, i.purpose, i.interrupts, r.attempt, t.interrupts is not null as asks
-    from run_held_items_v1(p_items) i
-    join run r on r.tenant_id = i.tenant_id and r.id = i.run_id
-    cross join lateral (select n.interrupts from thread n where n.tenant_id = i.tenant_id and n.id = i.thread_id offset 0) t
-    where (v_extras or i.status = 'waiting' or t.interrupts is not null)
-      and r.fence = i.fence and r.status = 'running' and r.pool_id = i.pool_id and r.kind = i.kind and r.thread_id = i.thread_id
-      and r.source_seq + i.tail_count = i.total and (i.tail_count = 0 or i.tail_first = r.source_seq + 1)
-    order by i.ord
-  loop
-    if v_extras then
-      perform run_extras_v1(k.ord, k.tenant_id, k.run_id, k.thread_id, k.attempt, p_checkpoints, p_head, p_meta, p_view, p_writes, p_write_data, p_blobs, p_blob_data, p_steps);
-    end if;
-    -- What was asked before is not asked any more once a run of the thread went through or asks anew.
-    if k.purpose = 'run' and k.status in ('success', 'waiting') and k.asks then
-      update interrupt n set status = 'superseded' where n.tenant_id = k.tenant_id and n.thread_id = k.thread_id and n.status = 'open';
-    end if;
-    if k.status = 'waiting' then
-      insert into interrupt as n (tenant_id, thread_id, id, run_id, status, namespace, task_id, value)
-        select k.tenant_id, k.thread_id, w.id, k.run_id, 'open', w.namespace, w.task_id, p_interrupt_values[w.value]
-        from json_to_recordset(coalesce(k.interrupts, '[]')) as w (id text, namespace text[], task_id text, value int)
-        on conflict (tenant_id, thread_id, id, run_id) do update set status = 'open', value = excluded.value;
-    end if;
-  end loop;
+  if v_extras or v_asks or cardinality(p_interrupt_values) > 0 then
+    -- What a question, an extra or a rollback needs is written first, run by run: such runs are few.
+    for k in
+      select i.ord, i.tenant_id, i.run_id, i.thread_id, i.status, i.purpose, i.interrupts, r.attempt, t.interrupts is not null as asks
+      from run_held_items_v1(p_items) i
+      join run r on r.tenant_id = i.tenant_id and r.id = i.run_id
+      cross join lateral (select n.interrupts from thread n where n.tenant_id = i.tenant_id and n.id = i.thread_id offset 0) t
+      where (v_extras or i.status = 'waiting' or t.interrupts is not null)
+        and r.fence = i.fence and r.status = 'running' and r.pool_id = i.pool_id and r.kind = i.kind and r.thread_id = i.thread_id
+        and r.source_seq + i.tail_count = i.total and (i.tail_count = 0 or i.tail_first = r.source_seq + 1)
+      order by i.ord
+    loop
+      if v_extras then
+        perform run_extras_v1(k.ord, k.tenant_id, k.run_id, k.thread_id, k.attempt, p_checkpoints, p_head, p_meta, p_view, p_writes, p_write_data, p_blobs, p_blob_data, p_steps);
+      end if;
+      -- What was asked before is not asked any more once a run of the thread went through or asks anew.
+      if k.purpose = 'run' and k.status in ('success', 'waiting') and k.asks then
+        update interrupt n set status = 'superseded' where n.tenant_id = k.tenant_id and n.thread_id = k.thread_id and n.status = 'open';
+      end if;
+      if k.status = 'waiting' then
+        insert into interrupt as n (tenant_id, thread_id, id, run_id, status, namespace, task_id, value)
+          select k.tenant_id, k.thread_id, w.id, k.run_id, 'open', w.namespace, w.task_id, p_interrupt_values[w.value]
+          from json_to_recordset(coalesce(k.interrupts, '[]')) as w (id text, namespace text[], task_id text, value int)
+          on conflict (tenant_id, thread_id, id, run_id) do update set status = 'open', value = excluded.value;
+      end if;
+    end loop;
+  end if;
 
   return query
   with looked as materialized (
@@ -481,12 +488,14 @@ begin
   from judged j left join ready y on y.ord = j.ord left join promoted p on p.ord = j.ord order by j.ord;
 
   -- A rollback that was asked for undoes the run however it ended.
-  for k in
-    select i.tenant_id, i.run_id from run_held_items_v1(p_items) i join run r on r.tenant_id = i.tenant_id and r.id = i.run_id
-    where r.cancel_action = 'rollback' and r.ended_fence = i.fence and r.deleted_at is null
-  loop
-    perform run_undo(k.tenant_id, k.run_id);
-  end loop;
+  if v_undo then
+    for k in
+      select i.tenant_id, i.run_id from run_held_items_v1(p_items) i join run r on r.tenant_id = i.tenant_id and r.id = i.run_id
+      where r.cancel_action = 'rollback' and r.ended_fence = i.fence and r.deleted_at is null
+    loop
+      perform run_undo(k.tenant_id, k.run_id);
+    end loop;
+  end if;
 end $$;
 
 -- ---- moves of the plane, one run at a time ----

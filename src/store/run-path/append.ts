@@ -1,6 +1,7 @@
 import type pg from "pg";
 import type { QueueName, RunId, TenantId } from "../../domain/ids.js";
 import { type Extras, extrasParameters } from "./extras.js";
+import { tenantSet } from "./tenant-set.js";
 
 /** A run as its runner names it. The queue is the token's: a runner of another kind or pool is nobody here. */
 export interface HeldRun {
@@ -69,8 +70,17 @@ export async function appendEvents(
     cancel: Appended["cancel"];
   }>({
     name: "run_append_v1",
-    text: "select ord, verdict, stored, first_seq, cancel from run_append_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) order by ord",
-    values: [JSON.stringify(rows), segItem, segCount, segDelta, segBody, leaseMs, ...extrasParameters(items)],
+    text: "select ord, verdict, stored, first_seq, cancel from run_append_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) order by ord",
+    values: [
+      tenantSet(items),
+      JSON.stringify(rows),
+      segItem,
+      segCount,
+      segDelta,
+      segBody,
+      leaseMs,
+      ...extrasParameters(items),
+    ],
   });
   return result.rows.map((row, at) => {
     const item = items[at] as AppendItem;
@@ -96,8 +106,8 @@ export interface Renewed {
 export async function renewLeases(pool: pg.Pool, items: readonly HeldRun[], leaseMs: number): Promise<Renewed[]> {
   const result = await pool.query<Renewed>({
     name: "run_renew_v1",
-    text: "select alive, cancel from run_renew_v1($1, $2)",
-    values: [JSON.stringify(items.map(wireRun)), leaseMs],
+    text: "select alive, cancel from run_renew_v1($1, $2, $3)",
+    values: [tenantSet(items), JSON.stringify(items.map(wireRun)), leaseMs],
   });
   return result.rows;
 }

@@ -1,5 +1,6 @@
 import type pg from "pg";
 import type { AgentId, QueueName, RunId, RunnerId, TenantId, ThreadId } from "../../domain/ids.js";
+import { tenantSet } from "./tenant-set.js";
 
 export interface ClaimItem {
   readonly tenantId: TenantId;
@@ -117,8 +118,8 @@ export async function claimRuns(
   }));
   const result = await pool.query<Row>({
     name: "run_claim_v1",
-    text: `select ${columns} from run_claim_v1($1, $2)`,
-    values: [JSON.stringify(rows), offerMs],
+    text: `select ${columns} from run_claim_v1($1, $2, $3)`,
+    values: [tenantSet(items), JSON.stringify(rows), offerMs],
   });
   const claimed: (Claimed | null)[] = items.map(() => null);
   for (const row of result.rows) claimed[row.ord - 1] = toClaimed(row);

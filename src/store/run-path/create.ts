@@ -1,5 +1,6 @@
 import type pg from "pg";
 import type { AgentId, CredentialId, RunId, TenantId, ThreadId } from "../../domain/ids.js";
+import { tenantSet } from "./tenant-set.js";
 
 /** One run to create. Payloads are JSON text as the client sent it. */
 export interface CreateItem {
@@ -145,8 +146,9 @@ async function createBatch(
     .join(",")}]`;
   const result = await pool.query<Row>({
     name: "run_create_v1",
-    text: "select verdict, run_id, is_head, is_admitted, created, open_interrupts, blocking_run from run_create_v1($1, $2, $3, $4, $5, $6, $7)",
+    text: "select verdict, run_id, is_head, is_admitted, created, open_interrupts, blocking_run from run_create_v1($1, $2, $3, $4, $5, $6, $7, $8)",
     values: [
+      tenantSet(items),
       itemsJson,
       items.map((item) => bytes(item.input)),
       items.map((item) => bytes(item.command)),

@@ -4,6 +4,7 @@ import type { FinalRunState, RunState } from "../../domain/moves/run.js";
 import type { HeldRun, Segment } from "./append.js";
 import { eventCount } from "./append.js";
 import { type Extras, extrasParameters } from "./extras.js";
+import { tenantSet } from "./tenant-set.js";
 
 export interface OpenInterrupt {
   readonly id: string;
@@ -98,8 +99,9 @@ export async function finishRuns(pool: pg.Pool, items: readonly FinishItem[], ag
   }>({
     name: "run_finish_v1",
     text: `select ord, verdict, stored_status, source, first_seq, next_run, next_pool, next_kind, next_admitted
-      from run_finish_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) order by ord`,
+      from run_finish_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) order by ord`,
     values: [
+      tenantSet(items),
       `[${rows.join(",")}]`,
       items.map((item) =>
         item.tail.length === 1
