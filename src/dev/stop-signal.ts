@@ -30,12 +30,15 @@ export function listenForStop(onFirst: () => void): StopSignal {
   };
 }
 
-// A Ctrl-C also hits the programs that we started, and their failure may reach us before our own signal does: one turn of the event loop was not
-// always enough.
+// A Ctrl-C also hits the programs that we started, and their failure may reach us before our own signal does. The event loop reads signals between
+// its timers and its immediates, so after a long synchronous step a timer alone may fire first.
 const SIGNAL_LATE_MS = 50;
 
 /** Whether the step that just failed failed because we are to stop. */
 export async function isStopping(stop: StopSignal): Promise<boolean> {
-  if (!stop.signal.aborted) await new Promise((resolve) => setTimeout(resolve, SIGNAL_LATE_MS));
+  if (!stop.signal.aborted) {
+    await new Promise((resolve) => setTimeout(resolve, SIGNAL_LATE_MS));
+    await new Promise((resolve) => setImmediate(resolve));
+  }
   return stop.signal.aborted;
 }
