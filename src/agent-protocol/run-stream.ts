@@ -1,4 +1,5 @@
 import type { FastifyReply } from "fastify";
+import { runKey } from "../domain/ids.js";
 import type { Scope } from "../domain/scope.js";
 import { cancelRun } from "../runs/cancel-run.js";
 import { type FollowTarget, followRun } from "../runs/follow-run.js";
@@ -40,7 +41,8 @@ export function streamRun(door: FrontDoor, scope: Scope, reply: FastifyReply, st
 export function cancelUnlessRejoined(door: FrontDoor, scope: Scope, run: { id: FollowTarget["id"] }): void {
   const { plane } = door;
   setTimeout(() => {
-    if (plane.feeds.isFollowed(`${scope.tenantId}:${run.id}` as never)) return;
+    const key = runKey(scope.tenantId, run.id);
+    if (plane.feeds.isFollowed(key) || plane.signals.isFollowedElsewhere(key)) return;
     cancelRun(plane, scope, run.id, "interrupt").catch((error: unknown) => {
       plane.log.warn(
         { err: (error as Error).message, runId: run.id },

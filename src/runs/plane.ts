@@ -42,6 +42,8 @@ export interface Signals {
   committed(key: RunKey, chunk: LogChunk, end: RunEnd | null): void;
   /** A run waits for a runner. `dispatchNo` tells a new dispatch of the same run from the last one. */
   waiting(queue: QueueName, tenantId: TenantId, runId: RunId, dispatchNo: number): void;
+  /** Another process follows the run, as far as this one has heard. */
+  isFollowedElsewhere(key: RunKey): boolean;
   /** A runner that may be connected elsewhere must stop a run. */
   stop(runnerId: RunnerId, order: StopOrder): void;
 }

@@ -118,6 +118,7 @@ export function createSignals(options: SignalsOptions): RunningSignals {
         encodeRunNews(key, chunk.firstSeq + chunk.count - 1, end?.status ?? null, fits ? chunk : null),
       );
     },
+    isFollowedElsewhere: (key) => wantedBy.has(key),
     waiting: (queue, tenantId, runId, dispatchNo) => {
       options.enqueue(queue, tenantId, runId, dispatchNo);
       if (others.size > 0) live.publish("work", Buffer.from(JSON.stringify(queue)));

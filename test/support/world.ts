@@ -47,6 +47,8 @@ export interface World {
   client(key?: string): Client;
   /** A plain request with a key: the first tenant's, unless told otherwise. */
   fetch(path: string, init?: RequestInit & { readonly key?: string | null }): Promise<Response>;
+  /** The URL of another plane on the same stores, which serves clients only. */
+  replica(): Promise<string>;
   /** A runner of the operator's shared pool, which serves all tenants. */
   runner(agents: RunnerOptions["agents"], options?: { readonly capacity?: number }): Promise<Runner>;
   /** A token for runners of the shared pool. */
@@ -57,6 +59,7 @@ export interface World {
 export async function startWorld(options: WorldOptions = {}): Promise<World> {
   const database = await testDatabase();
   const redis = options.redis ? await testRedis() : null;
+  const others: RunningPlane[] = [];
   const config = readConfig(
     {},
     {
@@ -111,6 +114,11 @@ export async function startWorld(options: WorldOptions = {}): Promise<World> {
       if (sent !== null) all.set("x-api-key", sent);
       return fetch(`${url}${path}`, { ...init, headers: all });
     },
+    replica: async () => {
+      const other = await compose({ ...config, roles: ["api"] }, createLog("silent"));
+      others.push(other);
+      return other.http?.url as string;
+    },
     runner: async (agents, { capacity = 20 } = {}) => {
       const token = await runnerToken();
       const runner = createRunner({
@@ -128,7 +136,7 @@ export async function startWorld(options: WorldOptions = {}): Promise<World> {
     runnerToken,
     stop: async () => {
       await Promise.all(runners.map((runner) => runner.stop({ drainMs: 0 })));
-      await running.stop();
+      await Promise.all([running, ...others].map((one) => one.stop()));
       await redis?.stop();
       await database.drop();
     },

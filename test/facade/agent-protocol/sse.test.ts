@@ -276,6 +276,46 @@ test("readers that stop reading hold up nobody, and read everything once when th
   }
 }, 60_000);
 
+test("a reader that comes back to another replica has come back, and reads on where it was", async () => {
+  const replica = await world.replica();
+  const { thread_id: thread } = await world.client().threads.create();
+  const name = randomUUID();
+  const leave = new AbortController();
+  const response = await post(
+    `/threads/${thread}/runs/stream`,
+    {
+      assistant_id: "halves",
+      input: { before: 5, behind: 5, gate: name },
+      stream_mode: "custom",
+      on_disconnect: "cancel",
+    },
+    { signal: leave.signal },
+  );
+  const path = response.headers.get("content-location") as string;
+  let cursor = "";
+  let seen = 0;
+  for await (const frame of wireFrames(response)) {
+    if (frame.event === "custom") seen++;
+    if (frame.id !== undefined) cursor = frame.id;
+    if (seen === 5) break;
+  }
+  leave.abort();
+  const rest = eventFrames(
+    await fetch(`${replica}${path}/stream`, { headers: { "x-api-key": world.home.key, "last-event-id": cursor } }),
+  );
+  // Long enough for a cancel that nobody stopped.
+  await until("the grace of the first connection is over", graceIsOver());
+  gate(name).open();
+  const frames = await rest;
+  expect(frames.map((frame) => frame.event)).toEqual([...Array.from({ length: 5 }, () => "custom"), "end"]);
+  expect(frames.at(-1)?.data).toBe('{"status":"success"}');
+});
+
+function graceIsOver(): () => boolean {
+  const begin = performance.now();
+  return () => performance.now() - begin > 2_500;
+}
+
 test("a reader that leaves takes its run along only when the run was made so, and not when it comes back in time", async () => {
   const open = async (onDisconnect: string) => {
     const { thread_id: thread } = await world.client().threads.create();
