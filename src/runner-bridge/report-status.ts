@@ -61,7 +61,7 @@ export async function settleReport(
       run: report.run,
       verdict: outcome === "gone" ? ReportVerdict.REPORT_VERDICT_SUPERSEDED : ReportVerdict.REPORT_VERDICT_RECORDED,
       missingFrom: 0,
-      stored: Outcome.OUTCOME_RELEASED,
+      stored: outcome === "gone" ? Outcome.OUTCOME_UNSPECIFIED : Outcome.OUTCOME_RELEASED,
       message: "",
     };
   }

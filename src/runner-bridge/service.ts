@@ -31,10 +31,14 @@ export function createRunnerService(
     return match[1] as string;
   };
   const authenticate = (metadata: Metadata): Promise<RunnerScope> => authenticator.runner(tokenOf(metadata));
+  /** Ends a stream with a status. Destroying it would send none, and the runner would wait on. */
+  const refuse = (stream: EventStream | CancelStream, error: unknown): void => {
+    stream.emit("error", Object.assign(new DomainError("INTERNAL"), toWireError(error, plane.log)));
+  };
   /** Ends a stream whose token is refused later. */
   const watch = (stream: EventStream | CancelStream): void => {
     const unwatch = calls.watch(tokenOf(stream.metadata), (error) => {
-      stream.destroy(Object.assign(new DomainError("UNAUTHENTICATED"), toWireError(error, plane.log)));
+      refuse(stream, error);
     });
     for (const end of ["cancelled", "close", "error"]) stream.once(end, unwatch);
   };
@@ -83,7 +87,7 @@ export function createRunnerService(
 
     streamEvents: (stream) => {
       const fail = (error: unknown): void => {
-        stream.destroy(Object.assign(new DomainError("INTERNAL"), toWireError(error, plane.log)));
+        refuse(stream, error);
       };
       // Nothing is read before the caller is known.
       stream.pause();
@@ -146,9 +150,7 @@ export function createRunnerService(
           const open = await openCancels(plane.stores.app, session.queue, session.runnerId);
           stream.write({ runs: open.map(toWireRun) });
         })
-        .catch((error: unknown) => {
-          stream.destroy(Object.assign(new DomainError("INTERNAL"), toWireError(error, plane.log)));
-        });
+        .catch((error: unknown) => refuse(stream, error));
     },
   };
 }
