@@ -141,7 +141,7 @@ async function assemble(config: Config, log: Log, services: Service[]): Promise<
   if (config.roles.includes("worker")) services.push(startSweep(plane));
   let bridge: Bridge | null = null;
   if (config.roles.includes("bridge")) {
-    if (ways.has("relay") || ways.has("queue")) services.push(startRelay(plane));
+    if (ways.has("relay") || ways.has("queue")) services.push(startRelay(plane, ways.has("relay")));
     if (queues) services.push(startJobFetching(queues, parked));
     bridge = await startBridge(plane, authenticator, {
       host: config.grpcHost,

@@ -1,17 +1,25 @@
 import { repeat, type Service } from "../platform/lifecycle.js";
 import type { Plane } from "../runs/plane.js";
-import { queuesWithWork, rehintRuns } from "../store/run-path/moves.js";
+import { nextInQueue, queuesWithWork, rehintRuns } from "../store/run-path/moves.js";
 
 // The first way of waking, and the one that needs nothing but Postgres: while GetJobs are parked here, ask once a second whether their queues hold
 // anything; and hint again what was hinted long ago and is still pending. Idle, that is two statements a second.
 
 const batch = 500;
+const admitted = 100;
 
-export function startRelay(plane: Plane): Service {
+/** `claims`: whether polls may be answered from here. If not, the runs that are next are admitted and hinted, so that the queue alone gets on. */
+export function startRelay(plane: Plane, claims: boolean): Service {
   const tick = async (): Promise<void> => {
     const queues = plane.parked.queues();
     if (queues.length > 0)
-      for (const queue of await queuesWithWork(plane.stores.sweep, queues)) plane.parked.wake(queue);
+      for (const queue of await queuesWithWork(plane.stores.sweep, queues)) {
+        if (claims) plane.parked.wake(queue);
+        else {
+          const next = await nextInQueue(plane.stores.sweep, queue, admitted, plane.limits.admissionWindow);
+          for (const run of next) plane.signals.waiting(queue, run.tenantId, run.runId, 0);
+        }
+      }
     for (const run of await rehintRuns(plane.stores.sweep, batch))
       plane.signals.waiting(run.queue, run.tenantId, run.runId, run.dispatchNo);
   };

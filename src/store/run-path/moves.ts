@@ -256,3 +256,18 @@ export async function queuesWithWork(pool: pg.Pool, queues: readonly QueueName[]
   });
   return result.rows.map((row) => ({ poolId: row.pool_id, kind: row.kind }));
 }
+
+/** What is next in a queue, admitted tenant by tenant, and not claimed by this. */
+export async function nextInQueue(
+  pool: pg.Pool,
+  queue: QueueName,
+  limit: number,
+  window: number,
+): Promise<{ tenantId: TenantId; runId: RunId }[]> {
+  const result = await pool.query<{ tenantId: TenantId; runId: RunId }>({
+    name: "run_candidates_v1",
+    text: `select tenant_id as "tenantId", run_id as "runId" from run_candidates_v1($1, $2, $3, $4)`,
+    values: [queue.poolId, queue.kind, limit, window],
+  });
+  return result.rows;
+}
