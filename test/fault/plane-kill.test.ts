@@ -2,6 +2,7 @@ import { randomInt } from "node:crypto";
 import pg from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { auditDatabase, type RunName } from "../support/audit.js";
+import { pace } from "../support/pace.js";
 import { type TestDatabase, testDatabase } from "../support/postgres.js";
 import {
   type PlanePorts,
@@ -46,8 +47,6 @@ const acknowledged: RunName[] = [];
 const broken: string[] = [];
 let onAcknowledged = (): void => {};
 let stopping = false;
-
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 beforeAll(async () => {
   database = await testDatabase();
@@ -94,7 +93,7 @@ async function work(tenant: TestTenant, random: () => number): Promise<void> {
       }
     } catch {
       // Nobody answered, or not to the end: nothing was promised. The plane is on its way up.
-      await pause(20);
+      await pace(20);
     }
   }
 }
@@ -112,7 +111,7 @@ async function streamToTheEnd(client: ProtocolClient, body: unknown, remember: (
       isWhole = await again.whole;
       seen.push(...again.frames);
     } catch {
-      await pause(20);
+      await pace(20);
     }
   }
   const ids = seen.map((frame) => Number(frame.id));
@@ -149,7 +148,7 @@ test(`what was acknowledged survives ${kills} kills of the plane`, { timeout: 60
         };
       });
     } else {
-      await pause(random() * 400);
+      await pace(random() * 400);
       plane.kill("SIGKILL");
     }
     await plane.end();
