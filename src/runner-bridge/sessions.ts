@@ -1,6 +1,6 @@
 import type { ServerDuplexStream, ServerWritableStream } from "@grpc/grpc-js";
 import type { QueueName, RunId, RunKey, RunnerId, TenantId, ThreadId } from "../domain/ids.js";
-import { runKey } from "../domain/ids.js";
+import { queueKey, runKey } from "../domain/ids.js";
 import {
   ControlKind,
   type StreamEventsRequest,
@@ -42,7 +42,7 @@ export interface Session {
 }
 
 export interface Sessions {
-  /** The session of a runner; one that named another queue before starts anew. */
+  /** The session of a runner in its queue. */
   of(runnerId: RunnerId, queue: QueueName): Session;
   all(): IterableIterator<Session>;
   /** A stream of the runner was closed. */
@@ -54,7 +54,9 @@ export interface Sessions {
 const forgetMs = 120_000;
 
 export function createSessions(plane: Plane): Sessions {
-  const sessions = new Map<RunnerId, Session>();
+  // Runner ids are chosen by runners: who names another pool's gets a session of its own, and takes nothing from the other.
+  const sessions = new Map<string, Session>();
+  const keyOf = (runnerId: RunnerId, queue: QueueName): string => `${queueKey(queue)}:${runnerId}`;
 
   const create = (runnerId: RunnerId, queue: QueueName): Session => {
     const session: Session = {
@@ -69,13 +71,13 @@ export function createSessions(plane: Plane): Sessions {
       unlisten: () => {},
     };
     session.unlisten = plane.stops.listen(runnerId, (order) => pushStop(session, order));
-    sessions.set(runnerId, session);
+    sessions.set(keyOf(runnerId, queue), session);
     return session;
   };
 
   const forget = (session: Session): void => {
     session.unlisten();
-    if (sessions.get(session.runnerId) === session) sessions.delete(session.runnerId);
+    sessions.delete(keyOf(session.runnerId, session.queue));
   };
 
   const timer = setInterval(() => {
@@ -92,12 +94,7 @@ export function createSessions(plane: Plane): Sessions {
 
   return {
     of: (runnerId, queue) => {
-      let session = sessions.get(runnerId);
-      if (session && (session.queue.poolId !== queue.poolId || session.queue.kind !== queue.kind)) {
-        forget(session);
-        session = undefined;
-      }
-      session ??= create(runnerId, queue);
+      const session = sessions.get(keyOf(runnerId, queue)) ?? create(runnerId, queue);
       session.heardAt = plane.clock.monotonic();
       return session;
     },
