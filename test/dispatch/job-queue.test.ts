@@ -10,8 +10,12 @@ import { until } from "../support/until.js";
 
 // One suite for both backends: dispatch may not notice which one it has.
 
-describe("the job queue on postgres", () => conformance("postgres"));
-describe.skipIf(!redisAvailable())("the job queue on redis (no redis-server on the PATH)", () => conformance("redis"));
+describe("the job queue on postgres", () => {
+  conformance("postgres");
+});
+describe.skipIf(!redisAvailable())("the job queue on redis (no redis-server on the PATH)", () => {
+  conformance("redis");
+});
 
 function conformance(kind: "postgres" | "redis"): void {
   let store: JobQueueStore;
