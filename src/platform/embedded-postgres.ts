@@ -31,7 +31,7 @@ import path from "node:path";
 import { claimDirectory } from "./directory-claim.js";
 import { freePort, isFree } from "./free-port.js";
 import { type PostgresBinaries, preparePostgresBinaries } from "./postgres-binaries.js";
-import { acceptsLogins, endPostmaster, isAlive, readPostmaster, servesDirectory } from "./postmaster.js";
+import { acceptsLogins, endPostmaster, isAlive, isDying, readPostmaster, servesDirectory } from "./postmaster.js";
 import { SetupError } from "./setup-error.js";
 import { firstBarrier, type OsUser, runAs, unprivilegedUser, userById } from "./unprivileged.js";
 import { waitFor } from "./wait-for.js";
@@ -215,6 +215,7 @@ async function adoptServer(
 ): Promise<{ pid: number; port: number } | undefined> {
   const found = readPostmaster(place.data);
   if (found === undefined) return undefined;
+  await waitFor(() => !isDying(found.pid), 2_000);
   if (!servesDirectory(found.pid, place.data)) {
     // The server checks a dead process id by itself, and for memory that its orphans still use. It gives up, however, when the id has gone
     // to another program.

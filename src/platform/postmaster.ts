@@ -73,6 +73,11 @@ export function isAlive(pid: number): boolean {
   }
 }
 
+/** Whether the process has given up its memory and still holds its files and ports: it will be gone in a moment. */
+export function isDying(pid: number): boolean {
+  return isAlive(pid) && commandLine(pid).join("") === "";
+}
+
 /** Whether a server on this port lets clients log in now: it must answer a start-up packet with a request for the password. */
 export function acceptsLogins(port: number): Promise<boolean> {
   return new Promise((resolve) => {
@@ -99,9 +104,11 @@ function startupPacket(): Buffer {
 
 /** Ends a server: fast shutdown first (sessions are cut, data is flushed), immediate shutdown when that takes too long. */
 export async function endPostmaster(pid: number, dataDirectory: string, fastMs = 15_000): Promise<boolean> {
-  const gone = () => !isAlive(pid) || !servesDirectory(pid, dataDirectory);
+  const gone = () => !isAlive(pid);
   signal(pid, "SIGINT");
   if (await waitFor(gone, fastMs)) return true;
+  // The id may have gone to another program in the meantime, which must not be hit.
+  if (!servesDirectory(pid, dataDirectory)) return true;
   signal(pid, "SIGQUIT");
   // The postmaster itself kills stragglers five seconds after this signal.
   return waitFor(gone, 10_000);
