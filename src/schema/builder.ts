@@ -32,10 +32,8 @@ export const builder = new SchemaBuilder<Types>({
   plugins: [ScopeAuthPlugin, ErrorsPlugin, DataloaderPlugin, RelayPlugin, PrismaPlugin, ComplexityPlugin],
   scopeAuth: {
     authScopes: (context) => ({ scope: (name) => context.scope.scopes.has(name) }),
-    unauthorizedError: (_parent, _context, _info, result) => {
-      const { failure } = result as { failure: { parameter?: string } };
-      return new DomainError("FORBIDDEN", `The API key lacks the scope "${failure.parameter ?? "that this needs"}".`);
-    },
+    unauthorizedError: (_parent, _context, _info, { failure }) =>
+      new DomainError("FORBIDDEN", `The API key lacks the scope "${missingScope(failure as Failure)}".`),
   },
   relay: { nodesOnConnection: true, cursorType: "String", clientMutationId: "omit" },
   prisma: {
@@ -47,6 +45,18 @@ export const builder = new SchemaBuilder<Types>({
   complexity: { defaultComplexity: 1, defaultListMultiplier: 1, disabled: true },
   errors: { defaultTypes: [] },
 });
+
+interface Failure {
+  readonly parameter?: unknown;
+  readonly failures?: readonly Failure[];
+}
+
+/** A field needs one scope, however deep the plugin wraps what failed. */
+function missingScope(failure: Failure): string {
+  if (typeof failure.parameter === "string") return failure.parameter;
+  const [first] = failure.failures ?? [];
+  return first ? missingScope(first) : "that this needs";
+}
 
 builder.queryType({});
 builder.mutationType({});

@@ -118,7 +118,6 @@ function batches(context: GraphqlContext, run: FollowTarget, after: number): Asy
     const value = take();
     if (!value) return undefined;
     if (value.status !== null) close();
-    else following.resume();
     return { done: false, value };
   };
   const wake = (): void => {
@@ -159,7 +158,11 @@ function batches(context: GraphqlContext, run: FollowTarget, after: number): Asy
     },
     next: () => {
       const result = step();
-      if (result) return Promise.resolve(result);
+      if (result) {
+        // Only here: a feed must not be resumed from within its own delivery.
+        if (!over) following.resume();
+        return Promise.resolve(result);
+      }
       return new Promise((resolve) => {
         waiting = resolve;
       });

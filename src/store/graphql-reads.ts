@@ -34,11 +34,11 @@ interface OpenTransaction {
   finish(): Promise<void>;
 }
 
-export function openGraphqlReads(databaseUrl: string, log: Log): GraphqlReads {
+export function openGraphqlReads(databaseUrl: string, log: Log, max = connections): GraphqlReads {
   const adapter = new PrismaPg(
     {
       connectionString: databaseUrl,
-      max: connections,
+      max,
       application_name: "fairlead graphql",
       connectionTimeoutMillis: 5_000,
       idleTimeoutMillis: 60_000,
