@@ -53,6 +53,7 @@ create type run_moved as (
   attempt integer,
   pool_id uuid,
   kind text,
+  graph_id text,
   runner_id uuid,
   first_seq bigint,
   base_seq bigint,
@@ -61,6 +62,7 @@ create type run_moved as (
   next_run uuid,
   next_pool uuid,
   next_kind text,
+  next_graph text,
   next_admitted boolean
 );
 
@@ -336,6 +338,7 @@ create table run (
   agent_version integer,
   pool_id uuid not null,
   kind text not null,
+  graph_id text not null,
   purpose text not null default 'run'::text,
   status text not null,
   status_reason text,
@@ -400,12 +403,12 @@ create table run (
   constraint run_tenant_id_thread_id_fkey FOREIGN KEY (tenant_id, thread_id) REFERENCES thread(tenant_id, id)
 ) with (fillfactor=70);
 CREATE INDEX run_admitted ON public.run USING btree (pool_id, kind, admitted_at) WHERE ((status = 'pending'::text) AND (admitted_at IS NOT NULL));
-CREATE INDEX run_admitted_by_tenant ON public.run USING btree (tenant_id) WHERE ((status = 'pending'::text) AND (admitted_at IS NOT NULL));
+CREATE INDEX run_admitted_by_agent ON public.run USING btree (tenant_id, agent_id) WHERE ((status = 'pending'::text) AND (admitted_at IS NOT NULL));
 CREATE INDEX run_by_created ON public.run USING btree (tenant_id, created_at DESC) WHERE ((deleted_at IS NULL) AND (purpose = 'run'::text));
 CREATE INDEX run_by_thread ON public.run USING btree (thread_id, tenant_id, created_at DESC);
 CREATE UNIQUE INDEX run_head ON public.run USING btree (tenant_id, thread_id) WHERE thread_head;
 CREATE INDEX run_live ON public.run USING btree (runner_id) WHERE (status = 'running'::text);
-CREATE INDEX run_waiting ON public.run USING btree (pool_id, kind, tenant_id, created_at) WHERE ((status = 'pending'::text) AND thread_head AND (admitted_at IS NULL));
+CREATE INDEX run_waiting ON public.run USING btree (pool_id, kind, graph_id, tenant_id, created_at) WHERE ((status = 'pending'::text) AND thread_head AND (admitted_at IS NULL));
 alter table run enable row level security;
 alter table run force row level security;
 create policy by_tenant on run for all to fairlead_app
@@ -670,13 +673,13 @@ create function run_cancel_v1(p_tenant uuid, p_run uuid, p_action text, p_force_
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 1617 characters, md5 357d12fd8804454378c95769aa41c615;
+  -- body of 1643 characters, md5 689bc835ec40cfe9ecc07b211463e460;
 grant execute on function run_cancel_v1(p_tenant uuid, p_run uuid, p_action text, p_force_fence integer, p_end bytea, p_end_count integer) to fairlead_app;
 grant execute on function run_cancel_v1(p_tenant uuid, p_run uuid, p_action text, p_force_fence integer, p_end bytea, p_end_count integer) to fairlead_sweeper;
 
 -- function run_candidates_v1 of fairlead_sweeper
-create function run_candidates_v1(p_pool uuid, p_kind text, p_limit integer, p_window integer)
-  returns TABLE(tenant_id uuid, run_id uuid)
+create function run_candidates_v1(p_pool uuid, p_kind text, p_graphs text[], p_limit integer, p_window integer)
+  returns TABLE(tenant_id uuid, run_id uuid, graph_id text)
   language plpgsql volatile security definer
   set search_path=public, pg_temp
   set enable_seqscan=off
@@ -684,11 +687,11 @@ create function run_candidates_v1(p_pool uuid, p_kind text, p_limit integer, p_w
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 2222 characters, md5 5325c97940b4d41fb0e32345386b5f4d;
-grant execute on function run_candidates_v1(p_pool uuid, p_kind text, p_limit integer, p_window integer) to fairlead_app;
+  -- body of 2475 characters, md5 e938892e50fd64c8e36672d18b5f3e4e;
+grant execute on function run_candidates_v1(p_pool uuid, p_kind text, p_graphs text[], p_limit integer, p_window integer) to fairlead_app;
 
 -- function run_claim_next_v1 of owner
-create function run_claim_next_v1(p_pool uuid, p_kind text, p_runner uuid, p_limit integer, p_window integer, p_offer_ms integer)
+create function run_claim_next_v1(p_pool uuid, p_kind text, p_graphs text[], p_runner uuid, p_limit integer, p_window integer, p_offer_ms integer)
   returns SETOF run_claimed
   language plpgsql volatile
   set enable_seqscan=off
@@ -696,9 +699,9 @@ create function run_claim_next_v1(p_pool uuid, p_kind text, p_runner uuid, p_lim
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 471 characters, md5 0a32afec6b6419e2b8140c90de553be8;
-grant execute on function run_claim_next_v1(p_pool uuid, p_kind text, p_runner uuid, p_limit integer, p_window integer, p_offer_ms integer) to fairlead_app;
-grant execute on function run_claim_next_v1(p_pool uuid, p_kind text, p_runner uuid, p_limit integer, p_window integer, p_offer_ms integer) to fairlead_sweeper;
+  -- body of 481 characters, md5 56a3bc269ceeb42ea6c0b71d56516bfb;
+grant execute on function run_claim_next_v1(p_pool uuid, p_kind text, p_graphs text[], p_runner uuid, p_limit integer, p_window integer, p_offer_ms integer) to fairlead_app;
+grant execute on function run_claim_next_v1(p_pool uuid, p_kind text, p_graphs text[], p_runner uuid, p_limit integer, p_window integer, p_offer_ms integer) to fairlead_sweeper;
 
 -- function run_claim_v1 of owner
 create function run_claim_v1(p_tenants text, p_items json, p_offer_ms integer)
@@ -735,7 +738,7 @@ create function run_create_v1(p_tenants text, p_items json, p_input bytea[], p_c
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 7391 characters, md5 564345690fe221e5091c2ded6009cff5;
+  -- body of 7602 characters, md5 2a0250f32fdaafbcf77eb979637854d1;
 grant execute on function run_create_v1(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer) to fairlead_app;
 grant execute on function run_create_v1(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer) to fairlead_sweeper;
 
@@ -761,7 +764,7 @@ create function run_end(p_tenant uuid, p_run uuid, p_status text, p_reason text,
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 2535 characters, md5 0acf586b02fb80a343afe277a21c856a;
+  -- body of 2589 characters, md5 f1c02e3f6680e6e54dc1cd26612adf3f;
 grant execute on function run_end(p_tenant uuid, p_run uuid, p_status text, p_reason text, p_error json, p_end bytea, p_end_count integer) to fairlead_app;
 grant execute on function run_end(p_tenant uuid, p_run uuid, p_status text, p_reason text, p_error json, p_end bytea, p_end_count integer) to fairlead_sweeper;
 
@@ -806,14 +809,14 @@ grant execute on function run_fail_v1(p_tenant uuid, p_run uuid, p_fence integer
 
 -- function run_finish_v1 of owner
 create function run_finish_v1(p_tenants text, p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[], p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json)
-  returns TABLE(ord integer, verdict text, stored_status text, stored_reason text, source bigint, first_seq bigint, base_seq bigint, next_run uuid, next_pool uuid, next_kind text, next_admitted boolean)
+  returns TABLE(ord integer, verdict text, stored_status text, stored_reason text, source bigint, first_seq bigint, base_seq bigint, next_run uuid, next_pool uuid, next_kind text, next_graph text, next_admitted boolean)
   language plpgsql volatile
   set enable_seqscan=off
   set enable_hashjoin=off
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 7134 characters, md5 ffa7ce743ea60f932e494c192b4302ca;
+  -- body of 7150 characters, md5 08b9d7b48ab4926eea7b65333fb5209f;
 grant execute on function run_finish_v1(p_tenants text, p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[], p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_app;
 grant execute on function run_finish_v1(p_tenants text, p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[], p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_sweeper;
 
@@ -857,8 +860,8 @@ create function run_open_cancels_v1(p_pool uuid, p_kind text, p_runner uuid)
 grant execute on function run_open_cancels_v1(p_pool uuid, p_kind text, p_runner uuid) to fairlead_app;
 
 -- function run_queues_v1 of fairlead_sweeper
-create function run_queues_v1(p_pools uuid[], p_kinds text[])
-  returns TABLE(pool_id uuid, kind text)
+create function run_queues_v1(p_pools uuid[], p_kinds text[], p_graphs text[])
+  returns TABLE(pool_id uuid, kind text, graph_id text)
   language sql volatile security definer
   set search_path=public, pg_temp
   set enable_seqscan=off
@@ -866,7 +869,7 @@ create function run_queues_v1(p_pools uuid[], p_kinds text[])
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 434 characters, md5 de6b975e6477778726d9690fd6786add;
+  -- body of 522 characters, md5 87b0e3a1c03880f57f2ad9a5d6c9416f;
 
 -- function run_read_v1 of owner
 create function run_read_v1(p_tenant uuid, p_run uuid, p_after bigint, p_bytes integer)
@@ -883,7 +886,7 @@ grant execute on function run_read_v1(p_tenant uuid, p_run uuid, p_after bigint,
 
 -- function run_relay_v1 of fairlead_sweeper
 create function run_relay_v1(p_limit integer)
-  returns TABLE(tenant_id uuid, run_id uuid, pool_id uuid, kind text, dispatch_no integer)
+  returns TABLE(tenant_id uuid, run_id uuid, pool_id uuid, kind text, graph_id text, dispatch_no integer)
   language sql volatile security definer
   set search_path=public, pg_temp
   set enable_seqscan=off
@@ -891,7 +894,7 @@ create function run_relay_v1(p_limit integer)
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 509 characters, md5 e37b899964ee481834897cb621e0386a;
+  -- body of 521 characters, md5 d9aaffba0e70ec6ce245c7ec3a659656;
 
 -- function run_renew_v1 of owner
 create function run_renew_v1(p_tenants text, p_items json, p_lease_ms integer)
@@ -939,7 +942,7 @@ create function run_take_back_v1(p_tenant uuid, p_run uuid, p_fence integer, p_p
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 2654 characters, md5 41d6ecd64f78840e1940d1051713030a;
+  -- body of 2680 characters, md5 36fa16b97751a333e4aeefaa1686f8d5;
 grant execute on function run_take_back_v1(p_tenant uuid, p_run uuid, p_fence integer, p_pool uuid, p_kind text, p_cause text, p_max_handbacks integer, p_again bytea, p_again_count integer, p_end bytea, p_end_count integer, p_end_status text, p_end_reason text, p_end_error json, p_cancel_end bytea, p_cancel_end_count integer) to fairlead_app;
 grant execute on function run_take_back_v1(p_tenant uuid, p_run uuid, p_fence integer, p_pool uuid, p_kind text, p_cause text, p_max_handbacks integer, p_again bytea, p_again_count integer, p_end bytea, p_end_count integer, p_end_status text, p_end_reason text, p_end_error json, p_cancel_end bytea, p_cancel_end_count integer) to fairlead_sweeper;
 

@@ -35,6 +35,11 @@ export interface QueueName {
   readonly kind: string;
 }
 
+/** Whose runs go to runners that offer one graph: what a run waits in. */
+export interface AgentQueue extends QueueName {
+  readonly graphId: string;
+}
+
 export function queueKey(queue: QueueName): string {
   return `${queue.poolId}:${queue.kind}`;
 }

@@ -19,6 +19,7 @@ export interface JobQueues {
 export interface RunJob {
   readonly tenantId: string;
   readonly runId: string;
+  readonly graphId: string;
 }
 
 export type JobQueueStore =

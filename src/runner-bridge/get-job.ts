@@ -42,7 +42,11 @@ export async function getJob(
   session.parkedCalls++;
   let claimed: Claimed[];
   try {
-    claimed = await plane.parked.park(queue, session.runnerId, request.freeSlots, waitMs, gone);
+    claimed = await plane.parked.park(
+      { queue, graphIds: session.graphIds, runnerId: session.runnerId, slots: request.freeSlots },
+      waitMs,
+      gone,
+    );
   } finally {
     session.parkedCalls--;
   }
@@ -111,6 +115,8 @@ async function announce(plane: Plane, session: Session, scope: RunnerScope, requ
     announcementDigest: request.announcementDigest,
     graphIds: offers.map((offer) => offer.graphId),
   });
+  const refused = new Set(outcomes.filter(({ outcome }) => outcome === "taken").map(({ graphId }) => graphId));
+  session.graphIds = new Set(offers.map((offer) => offer.graphId).filter((graphId) => !refused.has(graphId)));
   session.announcedDigest = request.announcementDigest;
   plane.agents.forget();
 }

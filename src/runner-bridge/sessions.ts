@@ -38,6 +38,8 @@ export interface Session {
   /** When it was last heard of, monotonic. */
   heardAt: number;
   announcedDigest: string;
+  /** What it executes, as it announced: it is given nothing else. */
+  graphIds: ReadonlySet<string>;
   unlisten: () => void;
 }
 
@@ -68,6 +70,7 @@ export function createSessions(plane: Plane): Sessions {
       parkedCalls: 0,
       heardAt: plane.clock.monotonic(),
       announcedDigest: "",
+      graphIds: new Set(),
       unlisten: () => {},
     };
     session.unlisten = plane.stops.listen(runnerId, (order) => pushStop(session, order));

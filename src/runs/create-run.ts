@@ -104,7 +104,7 @@ export function settleCreate(plane: Plane, item: CreateItem, created: Created): 
   switch (created.verdict) {
     case "created": {
       plane.feeds.begin(runKey(item.tenantId, created.runId));
-      const queue = { poolId: item.poolId, kind: item.kind };
+      const queue = { poolId: item.poolId, kind: item.kind, graphId: item.graphId };
       if (created.isHead && item.dueMs === null) {
         wakeRun(plane, { tenantId: item.tenantId, runId: created.runId, queue, isAdmitted: created.isAdmitted });
       }

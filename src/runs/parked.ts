@@ -1,4 +1,4 @@
-import type { QueueName, RunId, RunnerId, TenantId } from "../domain/ids.js";
+import type { AgentQueue, QueueName, RunId, RunnerId, TenantId } from "../domain/ids.js";
 import { queueKey } from "../domain/ids.js";
 import type { Claimed } from "../store/run-path/claim.js";
 import type { RunPath } from "../store/run-path/path.js";
@@ -16,6 +16,10 @@ export type DispatchWay = "direct" | "queue" | "relay";
 
 interface Poll {
   readonly runnerId: RunnerId;
+  /** What its runner executes: it is never given anything else. */
+  readonly graphIds: ReadonlySet<string>;
+  /** Equal for equal sets. */
+  readonly graphsKey: string;
   readonly slots: number;
   readonly resolve: (claimed: Claimed[]) => void;
   readonly taken: Claimed[];
@@ -28,26 +32,34 @@ interface Poll {
 interface Line {
   readonly queue: QueueName;
   readonly polls: Poll[];
-  /** The store may hold runs that nobody woke: claim from there before parking. */
-  backlog: boolean;
+  /** Sets of graphs for which the store holds nothing that nobody was woken for. For all others: claim from there before parking. */
+  readonly drained: Set<string>;
   pumping: boolean;
-  /** When a runner last asked or was answered, monotonic. */
-  heardAt: number;
+  /** When a runner that offers a graph was last answered, monotonic. */
+  readonly heardAt: Map<string, number>;
+}
+
+/** A GetJob: whose it is, what it can execute, and how much of it. */
+export interface ParkedPoll {
+  readonly queue: QueueName;
+  readonly graphIds: ReadonlySet<string>;
+  readonly runnerId: RunnerId;
+  readonly slots: number;
 }
 
 export interface Parked {
   /** Waits for work: at least one assignment, or none once the time is over or the caller has gone. */
-  park(queue: QueueName, runnerId: RunnerId, slots: number, waitMs: number, gone: AbortSignal): Promise<Claimed[]>;
+  park(poll: ParkedPoll, waitMs: number, gone: AbortSignal): Promise<Claimed[]>;
   /** Offers a run that was just committed. `otherwise` is called when nobody here takes it: at once, or when a runner that should have asked has not. */
-  offer(queue: QueueName, tenantId: TenantId, runId: RunId, otherwise: () => void): void;
+  offer(queue: AgentQueue, tenantId: TenantId, runId: RunId, otherwise: () => void): void;
   /** Claims a run that a job named; false when no GetJob is parked for it. Resolves after the claim was decided. */
-  take(queue: QueueName, tenantId: TenantId, runId: RunId): Promise<boolean>;
+  take(queue: AgentQueue, tenantId: TenantId, runId: RunId): Promise<boolean>;
   /** There may be work in this queue. */
   wake(queue: QueueName): void;
   /** Free slots of all parked GetJobs. */
   room(): number;
   /** Every queue that has a GetJob parked here. */
-  queues(): QueueName[];
+  queues(): AgentQueue[];
   onChange(listener: (queue: QueueName, isParked: boolean) => void): void;
   /** Answers every poll with nothing and takes no more. */
   drain(): void;
@@ -76,7 +88,7 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
     const key = queueKey(queue);
     let line = lines.get(key);
     if (!line) {
-      line = { queue, polls: [], backlog: true, pumping: false, heardAt: 0 };
+      line = { queue, polls: [], drained: new Set(), pumping: false, heardAt: new Map() };
       lines.set(key, line);
     }
     return line;
@@ -85,12 +97,16 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
   const room = (poll: Poll): number =>
     poll.closed || poll.isDue || poll.taken.length > 0 ? 0 : poll.slots - poll.inFlight;
 
-  /** The poll with the most free slots, so that work spreads over runners. */
-  const roomiest = (line: Line): Poll | undefined => {
+  /** Of the polls that fit, the one with the most free slots, so that work spreads over runners. */
+  const roomiest = (line: Line, fits: (poll: Poll) => boolean): Poll | undefined => {
     let best: Poll | undefined;
-    for (const poll of line.polls) if (room(poll) > 0 && (!best || room(poll) > room(best))) best = poll;
+    for (const poll of line.polls) if (room(poll) > 0 && (!best || room(poll) > room(best)) && fits(poll)) best = poll;
     return best;
   };
+  const offers =
+    (graphId: string) =>
+    (poll: Poll): boolean =>
+      poll.graphIds.has(graphId);
 
   const settle = (line: Line, poll: Poll, claimed: readonly Claimed[], way: DispatchWay): void => {
     poll.inFlight -= 1;
@@ -107,7 +123,8 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
   const answer = (line: Line, poll: Poll): void => {
     if (poll.closed) return;
     poll.closed = true;
-    line.heardAt = performance.now();
+    const now = performance.now();
+    for (const graphId of poll.graphIds) line.heardAt.set(graphId, now);
     const at = line.polls.indexOf(poll);
     if (at >= 0) line.polls.splice(at, 1);
     if (line.polls.length === 0) for (const listener of listeners) listener(line.queue, false);
@@ -126,7 +143,7 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
     try {
       claimed = await path.claim({ tenantId, runId, queue: line.queue, runnerId: poll.runnerId });
     } catch (error) {
-      line.backlog = true;
+      line.drained.clear();
       onError(error);
     }
     settle(line, poll, claimed ? [claimed] : [], way);
@@ -136,20 +153,20 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
     if (line.pumping || !ways.has("relay")) return;
     line.pumping = true;
     try {
-      while (line.backlog && !draining) {
-        const poll = roomiest(line);
+      while (!draining) {
+        const poll = roomiest(line, ({ graphsKey }) => !line.drained.has(graphsKey));
         if (!poll) break;
-        line.backlog = false;
+        line.drained.add(poll.graphsKey);
         const limit = room(poll);
         poll.inFlight += 1;
         let claimed: Claimed[] = [];
         try {
-          claimed = await path.claimNext(line.queue, poll.runnerId, limit);
+          claimed = await path.claimNext(line.queue, [...poll.graphIds], poll.runnerId, limit);
         } catch (error) {
           onError(error);
         }
-        // Less than asked for means that the queue is empty: whoever commits a run afterwards sets the flag again.
-        if (claimed.length === limit) line.backlog = true;
+        // Less than asked for means that the queue is empty: whoever commits a run afterwards says so.
+        if (claimed.length === limit) line.drained.delete(poll.graphsKey);
         settle(line, poll, claimed, "relay");
       }
     } finally {
@@ -158,7 +175,7 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
   };
 
   return {
-    park: (queue, runnerId, slots, waitMs, gone) =>
+    park: ({ queue, graphIds, runnerId, slots }, waitMs, gone) =>
       new Promise<Claimed[]>((done) => {
         if (draining || gone.aborted || slots < 1) return done([]);
         const line = lineOf(queue);
@@ -172,29 +189,42 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
           gone.removeEventListener("abort", onGone);
           done(claimed);
         };
-        const poll: Poll = { runnerId, slots, resolve, taken: [], inFlight: 0, isDue: false, closed: false };
+        const graphsKey = [...graphIds].sort().join(" ");
+        const poll: Poll = {
+          runnerId,
+          graphIds,
+          graphsKey,
+          slots,
+          resolve,
+          taken: [],
+          inFlight: 0,
+          isDue: false,
+          closed: false,
+        };
         line.polls.push(poll);
         gone.addEventListener("abort", onGone, { once: true });
         if (line.polls.length === 1) for (const listener of listeners) listener(queue, true);
-        if (line.backlog) void pump(line);
+        if (!line.drained.has(graphsKey)) void pump(line);
       }),
     offer: (queue, tenantId, runId, otherwise) => {
       const line = lines.get(queueKey(queue));
       if (!line) return otherwise();
-      const poll = ways.has("direct") && !line.pumping ? roomiest(line) : undefined;
+      const poll = ways.has("direct") && !line.pumping ? roomiest(line, offers(queue.graphId)) : undefined;
       if (poll) {
         void claimNamed(line, poll, tenantId, runId, "direct");
         return;
       }
       // With a backlog, the newest run would overtake those that wait: the pump takes them in order.
-      line.backlog = true;
-      const isAttached = line.polls.length > 0 || performance.now() - line.heardAt < attachedMs;
+      line.drained.clear();
+      const isAttached =
+        line.polls.some(offers(queue.graphId)) ||
+        performance.now() - (line.heardAt.get(queue.graphId) ?? -attachedMs) < attachedMs;
       if (isAttached && ways.has("direct") && ways.has("relay") && !draining) held.hold(tenantId, runId, otherwise);
       else otherwise();
     },
     take: async (queue, tenantId, runId) => {
       const line = lines.get(queueKey(queue));
-      const poll = line && roomiest(line);
+      const poll = line && roomiest(line, offers(queue.graphId));
       if (!line || !poll) return false;
       await claimNamed(line, poll, tenantId, runId, "queue");
       return true;
@@ -202,7 +232,7 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
     wake: (queue) => {
       const line = lines.get(queueKey(queue));
       if (!line) return;
-      line.backlog = true;
+      line.drained.clear();
       void pump(line);
     },
     room: () => {
@@ -210,7 +240,10 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
       for (const line of lines.values()) for (const poll of line.polls) free += room(poll);
       return free;
     },
-    queues: () => [...lines.values()].filter((line) => line.polls.length > 0).map((line) => line.queue),
+    queues: () =>
+      [...lines.values()].flatMap((line) =>
+        [...new Set(line.polls.flatMap((poll) => [...poll.graphIds]))].map((graphId) => ({ ...line.queue, graphId })),
+      ),
     onChange: (listener) => {
       listeners.push(listener);
     },

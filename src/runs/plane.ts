@@ -1,4 +1,4 @@
-import type { QueueName, RunId, RunKey, RunnerId, TenantId } from "../domain/ids.js";
+import type { AgentQueue, RunId, RunKey, RunnerId, TenantId } from "../domain/ids.js";
 import type { Clock } from "../platform/clock.js";
 import type { Limits } from "../platform/config.js";
 import type { Log } from "../platform/log.js";
@@ -41,7 +41,7 @@ export interface Signals {
   /** Events were committed here. */
   committed(key: RunKey, chunk: LogChunk, end: RunEnd | null): void;
   /** A run waits for a runner. `dispatchNo` tells a new dispatch of the same run from the last one. */
-  waiting(queue: QueueName, tenantId: TenantId, runId: RunId, dispatchNo: number): void;
+  waiting(queue: AgentQueue, tenantId: TenantId, runId: RunId, dispatchNo: number): void;
   /** Another process follows the run, as far as this one has heard. */
   isFollowedElsewhere(key: RunKey): boolean;
   /** A runner that may be connected elsewhere must stop a run. */

@@ -1,4 +1,4 @@
-import type { QueueName, RunId, RunKey, RunnerId, TenantId } from "../domain/ids.js";
+import type { AgentQueue, QueueName, RunId, RunKey, RunnerId, TenantId } from "../domain/ids.js";
 import { isFinalRunState, type RunState } from "../domain/moves/run.js";
 import type { Live } from "../platform/live.js";
 import type { Feeds } from "./feeds.js";
@@ -29,7 +29,7 @@ export interface SignalsOptions {
   readonly stops: Stops;
   readonly monotonic: () => number;
   /** The job queue of shared pools, if there is one. */
-  readonly enqueue: (queue: QueueName, tenantId: TenantId, runId: RunId, dispatchNo: number) => void;
+  readonly enqueue: (queue: AgentQueue, tenantId: TenantId, runId: RunId, dispatchNo: number) => void;
 }
 
 export interface RunningSignals extends Signals {

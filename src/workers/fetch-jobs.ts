@@ -1,4 +1,4 @@
-import { operatorTenantId, type QueueName, type RunId, type TenantId } from "../domain/ids.js";
+import { type AgentQueue, operatorTenantId, type QueueName, type RunId, type TenantId } from "../domain/ids.js";
 import type { JobQueues } from "../platform/job-queue.js";
 import type { Service } from "../platform/lifecycle.js";
 import type { Parked } from "../runs/parked.js";
@@ -19,7 +19,10 @@ export function startJobFetching(queues: JobQueues, parked: Parked): Service {
     if (!usesJobQueue(queue)) return;
     const name = jobQueueName(queue);
     if (!isParked) queues.unwant(name);
-    else queues.want(name, (job) => parked.take(queue, job.tenantId as TenantId, job.runId as RunId));
+    else
+      queues.want(name, (job) =>
+        parked.take({ ...queue, graphId: job.graphId }, job.tenantId as TenantId, job.runId as RunId),
+      );
   });
   return { name: "job fetching", stop: () => {} };
 }
@@ -27,10 +30,11 @@ export function startJobFetching(queues: JobQueues, parked: Parked): Service {
 /** Hands a run to its queue, if its pool has one. Equal (run, dispatch) pairs are one job. */
 export function enqueueRun(
   queues: JobQueues,
-  queue: QueueName,
+  queue: AgentQueue,
   tenantId: TenantId,
   runId: RunId,
   dispatchNo: number,
 ): void {
-  if (usesJobQueue(queue)) queues.add(jobQueueName(queue), `${tenantId}.${runId}.${dispatchNo}`, { tenantId, runId });
+  if (usesJobQueue(queue))
+    queues.add(jobQueueName(queue), `${tenantId}.${runId}.${dispatchNo}`, { tenantId, runId, graphId: queue.graphId });
 }

@@ -45,7 +45,7 @@ function conformance(kind: "postgres" | "redis"): void {
       connection?.disconnect();
     }
   };
-  const jobOf = (runId: string): RunJob => ({ tenantId: randomUUID(), runId });
+  const jobOf = (runId: string): RunJob => ({ tenantId: randomUUID(), runId, graphId: "echo" });
 
   beforeAll(async () => {
     if (kind === "redis") {

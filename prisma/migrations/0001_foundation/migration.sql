@@ -148,9 +148,10 @@ create table run (
   agent_id uuid not null,
   -- Pinned by the first claim.
   agent_version int,
-  -- Who may take it.
+  -- Who may take it: runners of this pool and kind that offer this graph.
   pool_id uuid not null,
   kind text not null,
+  graph_id text not null,
   purpose text not null default 'run' check (purpose in ('run', 'update_state')),
   status text not null check (status in ('pending', 'running', 'success', 'waiting', 'error', 'timeout', 'cancelled')),
   status_reason text,
@@ -233,8 +234,8 @@ create unique index run_head on run (tenant_id, thread_id) where thread_head;
 create index run_by_thread on run (thread_id, tenant_id, created_at desc);
 create index run_by_created on run (tenant_id, created_at desc) where deleted_at is null and purpose = 'run';
 create index run_admitted on run (pool_id, kind, admitted_at) where status = 'pending' and admitted_at is not null;
-create index run_admitted_by_tenant on run (tenant_id) where status = 'pending' and admitted_at is not null;
-create index run_waiting on run (pool_id, kind, tenant_id, created_at) where status = 'pending' and thread_head and admitted_at is null;
+create index run_admitted_by_agent on run (tenant_id, agent_id) where status = 'pending' and admitted_at is not null;
+create index run_waiting on run (pool_id, kind, graph_id, tenant_id, created_at) where status = 'pending' and thread_head and admitted_at is null;
 create index run_live on run (runner_id) where status = 'running';
 
 create table idempotency_key (

@@ -68,9 +68,10 @@ begin
         and c.id = i.from_checkpoint_id) as has_checkpoint
     from item i
   ), room as materialized (
-    select d.tenant_id, (select p_window * n.weight - (select count(*) from (select 1 from run q where q.tenant_id = d.tenant_id and q.status = 'pending'
-      and q.admitted_at is not null limit p_window * n.weight) c) from tenant n where n.id = d.tenant_id) as free
-    from (select distinct i.tenant_id from item i) d
+    -- A window for each agent: runs that wait for one that is away do not hold up another's.
+    select d.tenant_id, d.agent_id, (select p_window * n.weight - (select count(*) from (select 1 from run q where q.tenant_id = d.tenant_id
+      and q.agent_id = d.agent_id and q.status = 'pending' and q.admitted_at is not null limit p_window * n.weight) c) from tenant n where n.id = d.tenant_id) as free
+    from (select distinct i.tenant_id, i.agent_id from item i) d
   ), judged as materialized (
     select i.*, (l.prior)[1]::uuid as prior_run, l.head_run, l.thread_last, l.open_ids, l.head_run is null as goes_first, room.free,
       case
@@ -83,10 +84,10 @@ begin
         when i.resume = 'map' and not (i.resume_ids <@ coalesce(l.open_ids, '{}')) then 'no_such_interrupt'
         else 'created'
       end as verdict
-    from item i join looked l on l.ord = i.ord join room on room.tenant_id = i.tenant_id
+    from item i join looked l on l.ord = i.ord join room on room.tenant_id = i.tenant_id and room.agent_id = i.agent_id
   ), placed as materialized (
     select j.*, j.goes_first and j.due_ms is null
-      and j.free >= count(*) filter (where j.verdict = 'created' and j.goes_first) over (partition by j.tenant_id order by j.ord) as is_admitted
+      and j.free >= count(*) filter (where j.verdict = 'created' and j.goes_first) over (partition by j.tenant_id, j.agent_id order by j.ord) as is_admitted
     from judged j
   ), threads as (
     -- Written once, as the run will have it.
@@ -95,11 +96,11 @@ begin
       p.graph_id, p.agent_id, true, v_now, v_now
     from placed p where p.verdict = 'created' and p.thread_mode = 'temporary'
   ), made as (
-    insert into run (tenant_id, id, thread_id, agent_id, pool_id, kind, purpose, status, max_attempts, recovery, thread_head, thread_base, admitted_at, hinted_at,
+    insert into run (tenant_id, id, thread_id, agent_id, pool_id, kind, graph_id, purpose, status, max_attempts, recovery, thread_head, thread_base, admitted_at, hinted_at,
       due_at, queue_deadline, run_timeout_ms, input, command, config, context, metadata, state_update, stream_modes, stream_subgraphs, stream_resumable,
       interrupt_before, interrupt_after, multitask_strategy, on_disconnect, delete_thread, from_checkpoint_id, credential_id, request_hash, traceparent,
       created_at, updated_at)
-    select p.tenant_id, p.run_id, p.thread_id, p.agent_id, p.pool_id, p.kind, p.purpose, 'pending', p.max_attempts, p.recovery, p.goes_first,
+    select p.tenant_id, p.run_id, p.thread_id, p.agent_id, p.pool_id, p.kind, p.graph_id, p.purpose, 'pending', p.max_attempts, p.recovery, p.goes_first,
       case when p.goes_first then p.thread_last end, case when p.is_admitted then v_now end, case when p.is_admitted then v_now end,
       v_now + p.due_ms * interval '1 ms', v_now + (coalesce(p.due_ms, 0) + p.queue_timeout_ms) * interval '1 ms', p.run_timeout_ms,
       p_input[p.ord], p_command[p.ord], p_config[p.ord], p_context[p.ord], p.metadata, p_state_update[p.ord], p.stream_modes, p.stream_subgraphs, p.stream_resumable,
@@ -142,29 +143,29 @@ end $$;
 
 -- Candidates of one queue, oldest admission first, after topping the admitted ones up tenant by tenant. Owned by the sweeper: it sees every tenant
 -- and returns nothing but names.
-create function run_candidates_v1(p_pool uuid, p_kind text, p_limit int, p_window int)
-returns table (tenant_id uuid, run_id uuid)
+create function run_candidates_v1(p_pool uuid, p_kind text, p_graphs text[], p_limit int, p_window int)
+returns table (tenant_id uuid, run_id uuid, graph_id text)
 language plpgsql security definer set search_path = public, pg_temp as $$
 #variable_conflict use_column
 declare v_missing int;
 begin
   select p_limit - count(*) into v_missing from (select 1 from run r where r.pool_id = p_pool and r.kind = p_kind and r.status = 'pending'
-    and r.admitted_at is not null limit p_limit) a;
+    and r.admitted_at is not null and r.graph_id = any (p_graphs) limit p_limit) a;
   if v_missing > 0 then
-    -- A loose index scan visits each tenant with a backlog once, however long the backlog is.
+    -- A loose index scan visits each tenant with a backlog of a graph once, however long the backlog is.
     with recursive backlog as (
-      (select r.tenant_id from run r where r.pool_id = p_pool and r.kind = p_kind and r.status = 'pending' and r.thread_head and r.admitted_at is null
-        order by r.tenant_id limit 1)
+      select g.graph_id, (select r.tenant_id from run r where r.pool_id = p_pool and r.kind = p_kind and r.graph_id = g.graph_id and r.status = 'pending'
+        and r.thread_head and r.admitted_at is null order by r.tenant_id limit 1) as tenant_id from unnest(p_graphs) as g (graph_id)
       union all
-      select (select r.tenant_id from run r where r.pool_id = p_pool and r.kind = p_kind and r.status = 'pending' and r.thread_head and r.admitted_at is null
-        and r.tenant_id > b.tenant_id order by r.tenant_id limit 1) from backlog b where b.tenant_id is not null
+      select b.graph_id, (select r.tenant_id from run r where r.pool_id = p_pool and r.kind = p_kind and r.graph_id = b.graph_id and r.status = 'pending'
+        and r.thread_head and r.admitted_at is null and r.tenant_id > b.tenant_id order by r.tenant_id limit 1) from backlog b where b.tenant_id is not null
     ), chosen as (
       select c.tenant_id, c.id from backlog b
       join tenant t on t.id = b.tenant_id
       cross join lateral (
         select r.tenant_id, r.id, row_number() over (order by r.created_at) as place from run r
-        where r.pool_id = p_pool and r.kind = p_kind and r.tenant_id = b.tenant_id and r.status = 'pending' and r.thread_head and r.admitted_at is null
-          and (r.due_at is null or r.due_at <= clock_timestamp())
+        where r.pool_id = p_pool and r.kind = p_kind and r.graph_id = b.graph_id and r.tenant_id = b.tenant_id and r.status = 'pending' and r.thread_head
+          and r.admitted_at is null and (r.due_at is null or r.due_at <= clock_timestamp())
         order by r.created_at limit greatest(v_missing, p_window * t.weight)
       ) c
       order by c.place, c.tenant_id limit v_missing
@@ -175,8 +176,8 @@ begin
     update run r set admitted_at = clock_timestamp(), hinted_at = clock_timestamp() from locked l where r.tenant_id = l.tenant_id and r.id = l.id;
   end if;
   -- Locked here, so that several claimers of one queue each get runs of their own, instead of all the same ones and then nothing.
-  return query select r.tenant_id, r.id from run r
-    where r.pool_id = p_pool and r.kind = p_kind and r.status = 'pending' and r.admitted_at is not null
+  return query select r.tenant_id, r.id, r.graph_id from run r
+    where r.pool_id = p_pool and r.kind = p_kind and r.status = 'pending' and r.admitted_at is not null and r.graph_id = any (p_graphs)
     order by r.admitted_at limit p_limit for update of r skip locked;
 end $$;
 
@@ -243,14 +244,14 @@ begin
 end $$;
 
 -- Claims what is next in a queue for one runner, in one round trip.
-create function run_claim_next_v1(p_pool uuid, p_kind text, p_runner uuid, p_limit int, p_window int, p_offer_ms int) returns setof run_claimed
+create function run_claim_next_v1(p_pool uuid, p_kind text, p_graphs text[], p_runner uuid, p_limit int, p_window int, p_offer_ms int) returns setof run_claimed
 language plpgsql as $$
 #variable_conflict use_column
 declare v_items json; v_tenants text;
 begin
   select json_agg(json_build_object('tenant_id', c.tenant_id, 'run_id', c.run_id, 'pool_id', p_pool, 'kind', p_kind, 'runner_id', p_runner)),
       array_agg(distinct c.tenant_id)::text
-    into v_items, v_tenants from run_candidates_v1(p_pool, p_kind, p_limit, p_window) c;
+    into v_items, v_tenants from run_candidates_v1(p_pool, p_kind, p_graphs, p_limit, p_window) c;
   if v_items is not null then
     return query select * from run_claim_v1(v_tenants, v_items, p_offer_ms);
   end if;
@@ -388,7 +389,7 @@ end $$;
 -- EventLists concatenate.
 create function run_finish_v1(p_tenants text, p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[],
   p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json)
-returns table (ord int, verdict text, stored_status text, stored_reason text, source bigint, first_seq bigint, base_seq bigint, next_run uuid, next_pool uuid, next_kind text, next_admitted boolean)
+returns table (ord int, verdict text, stored_status text, stored_reason text, source bigint, first_seq bigint, base_seq bigint, next_run uuid, next_pool uuid, next_kind text, next_graph text, next_admitted boolean)
 language plpgsql as $$
 #variable_conflict use_column
 declare v_now timestamptz := clock_timestamp(); k record; v_extras boolean; v_asks boolean; v_undo boolean;
@@ -484,7 +485,7 @@ begin
     from ready j where t.tenant_id = j.tenant_id and t.id = j.thread_id
   )
   select j.ord, j.verdict, (j.r).status, (j.r).status_reason, coalesce((j.r).source_seq, 0), (j.r).last_seq + 1, (j.r).thread_base,
-    (y.q).id, (y.q).pool_id, (y.q).kind, p.is_admitted
+    (y.q).id, (y.q).pool_id, (y.q).kind, (y.q).graph_id, p.is_admitted
   from judged j left join ready y on y.ord = j.ord left join promoted p on p.ord = j.ord order by j.ord;
 
   -- A rollback that was asked for undoes the run however it ended.
@@ -501,8 +502,8 @@ end $$;
 -- ---- moves of the plane, one run at a time ----
 
 create type run_moved as (
-  verdict text, run_id uuid, thread_id uuid, status text, status_reason text, fence int, attempt int, pool_id uuid, kind text, runner_id uuid,
-  first_seq bigint, base_seq bigint, last_seq bigint, admitted boolean, next_run uuid, next_pool uuid, next_kind text, next_admitted boolean
+  verdict text, run_id uuid, thread_id uuid, status text, status_reason text, fence int, attempt int, pool_id uuid, kind text, graph_id text, runner_id uuid,
+  first_seq bigint, base_seq bigint, last_seq bigint, admitted boolean, next_run uuid, next_pool uuid, next_kind text, next_graph text, next_admitted boolean
 );
 
 -- Ends a run without its runner. The caller holds the thread and the run; the run is pending or running.
@@ -517,7 +518,7 @@ begin
     where x.tenant_id = p_tenant and x.id = p_run returning * into r;
   insert into run_event (tenant_id, run_id, first_seq, count, body) values (p_tenant, p_run, r.last_seq - p_end_count + 1, p_end_count, p_end);
   m.verdict := 'moved'; m.run_id := r.id; m.thread_id := r.thread_id; m.status := r.status; m.status_reason := r.status_reason; m.fence := r.fence; m.attempt := r.attempt;
-  m.pool_id := r.pool_id; m.kind := r.kind; m.runner_id := r.runner_id; m.first_seq := r.last_seq - p_end_count + 1; m.base_seq := r.thread_base; m.last_seq := r.last_seq;
+  m.pool_id := r.pool_id; m.kind := r.kind; m.graph_id := r.graph_id; m.runner_id := r.runner_id; m.first_seq := r.last_seq - p_end_count + 1; m.base_seq := r.thread_base; m.last_seq := r.last_seq;
   if v_was_head then
     select * into q from run w where w.tenant_id = p_tenant and w.thread_id = r.thread_id and w.status = 'pending' and not w.thread_head and w.deleted_at is null
       order by w.created_at, w.id limit 1;
@@ -526,7 +527,7 @@ begin
         queue_deadline = greatest(w.queue_deadline, v_now + (w.queue_deadline - coalesce(w.due_at, w.created_at))),
         admitted_at = case when w.due_at is null or w.due_at <= v_now then v_now end, hinted_at = case when w.due_at is null or w.due_at <= v_now then v_now end
         where w.tenant_id = p_tenant and w.id = q.id returning * into q;
-      m.next_run := q.id; m.next_pool := q.pool_id; m.next_kind := q.kind; m.next_admitted := q.admitted_at is not null;
+      m.next_run := q.id; m.next_pool := q.pool_id; m.next_kind := q.kind; m.next_graph := q.graph_id; m.next_admitted := q.admitted_at is not null;
     end if;
     update thread t set last_seq = r.thread_base + r.last_seq, updated_at = v_now,
       status = case when q.id is not null then 'busy'
@@ -578,7 +579,7 @@ begin
     return m;
   end if;
   m.run_id := r.id; m.thread_id := r.thread_id; m.status := r.status; m.status_reason := r.status_reason; m.fence := r.fence; m.attempt := r.attempt; m.pool_id := r.pool_id;
-  m.kind := r.kind; m.runner_id := r.runner_id; m.last_seq := r.last_seq;
+  m.kind := r.kind; m.graph_id := r.graph_id; m.runner_id := r.runner_id; m.last_seq := r.last_seq;
   if r.status = 'running' then
     -- A rollback asked for later wins over an interrupt asked for before: it undoes more.
     update run x set cancel_requested_at = coalesce(x.cancel_requested_at, clock_timestamp()),
@@ -629,7 +630,7 @@ begin
     queue_deadline = greatest(x.queue_deadline, v_now + interval '1 hour'), updated_at = v_now
     where x.tenant_id = p_tenant and x.id = p_run returning * into r;
   m.verdict := 'requeued'; m.run_id := r.id; m.thread_id := r.thread_id; m.status := r.status; m.fence := r.fence; m.attempt := r.attempt; m.pool_id := r.pool_id;
-  m.kind := r.kind; m.base_seq := r.thread_base; m.last_seq := r.last_seq; m.admitted := true; m.runner_id := v_holder;
+  m.kind := r.kind; m.graph_id := r.graph_id; m.base_seq := r.thread_base; m.last_seq := r.last_seq; m.admitted := true; m.runner_id := v_holder;
   if v_shown then
     insert into run_event (tenant_id, run_id, first_seq, count, body) values (p_tenant, p_run, r.last_seq - p_again_count + 1, p_again_count, p_again);
     m.first_seq := r.last_seq - p_again_count + 1;
@@ -719,7 +720,7 @@ $$;
 
 -- The relay: queues that have work waiting, and admitted runs whose hint is old (5 s, doubling to 60 s), whose hint it renews.
 create function run_relay_v1(p_limit int)
-returns table (tenant_id uuid, run_id uuid, pool_id uuid, kind text, dispatch_no int)
+returns table (tenant_id uuid, run_id uuid, pool_id uuid, kind text, graph_id text, dispatch_no int)
 language sql security definer set search_path = public, pg_temp as $$
   with stale as (
     select r.tenant_id, r.id from run r where r.status = 'pending' and r.admitted_at is not null
@@ -727,16 +728,16 @@ language sql security definer set search_path = public, pg_temp as $$
     order by r.tenant_id, r.id limit p_limit for update of r skip locked
   )
   update run r set hinted_at = clock_timestamp(), hint_count = r.hint_count + 1 from stale s
-    where r.tenant_id = s.tenant_id and r.id = s.id returning r.tenant_id, r.id, r.pool_id, r.kind, r.dispatch_no
+    where r.tenant_id = s.tenant_id and r.id = s.id returning r.tenant_id, r.id, r.pool_id, r.kind, r.graph_id, r.dispatch_no
 $$;
 
 -- Which of these queues have something that could be claimed now?
-create function run_queues_v1(p_pools uuid[], p_kinds text[]) returns table (pool_id uuid, kind text)
+create function run_queues_v1(p_pools uuid[], p_kinds text[], p_graphs text[]) returns table (pool_id uuid, kind text, graph_id text)
 language sql security definer set search_path = public, pg_temp as $$
-  select q.pool_id, q.kind from unnest(p_pools, p_kinds) as q (pool_id, kind)
-  where exists (select 1 from run r where r.pool_id = q.pool_id and r.kind = q.kind and r.status = 'pending' and r.admitted_at is not null)
-    or exists (select 1 from run r where r.pool_id = q.pool_id and r.kind = q.kind and r.status = 'pending' and r.thread_head and r.admitted_at is null
-      and (r.due_at is null or r.due_at <= clock_timestamp()))
+  select q.pool_id, q.kind, q.graph_id from unnest(p_pools, p_kinds, p_graphs) as q (pool_id, kind, graph_id)
+  where exists (select 1 from run r where r.pool_id = q.pool_id and r.kind = q.kind and r.graph_id = q.graph_id and r.status = 'pending' and r.admitted_at is not null)
+    or exists (select 1 from run r where r.pool_id = q.pool_id and r.kind = q.kind and r.graph_id = q.graph_id and r.status = 'pending' and r.thread_head
+      and r.admitted_at is null and (r.due_at is null or r.due_at <= clock_timestamp()))
 $$;
 
 -- (last number, status) of everything that is followed in a process.

@@ -126,10 +126,11 @@ export async function claimRuns(
   return claimed;
 }
 
-/** Claims what is next in a queue, at most `limit` runs, fairly over tenants. */
+/** Claims what is next for a runner that offers these graphs, at most `limit` runs, fairly over tenants. */
 export async function claimNextRuns(
   pool: pg.Pool,
   queue: QueueName,
+  graphIds: readonly string[],
   runnerId: RunnerId,
   limit: number,
   window: number,
@@ -137,8 +138,8 @@ export async function claimNextRuns(
 ): Promise<Claimed[]> {
   const result = await pool.query<Row>({
     name: "run_claim_next_v1",
-    text: `select ${columns} from run_claim_next_v1($1, $2, $3, $4, $5, $6)`,
-    values: [queue.poolId, queue.kind, runnerId, limit, window, offerMs],
+    text: `select ${columns} from run_claim_next_v1($1, $2, $3, $4, $5, $6, $7)`,
+    values: [queue.poolId, queue.kind, graphIds, runnerId, limit, window, offerMs],
   });
   return result.rows.map(toClaimed);
 }

@@ -1,5 +1,5 @@
 import type pg from "pg";
-import type { QueueName, RunId, TenantId, ThreadId } from "../../domain/ids.js";
+import type { AgentQueue, RunId, TenantId, ThreadId } from "../../domain/ids.js";
 import type { FinalRunState, RunState } from "../../domain/moves/run.js";
 import type { HeldRun, Segment } from "./append.js";
 import { eventCount } from "./append.js";
@@ -40,7 +40,7 @@ export interface FinishItem extends HeldRun {
 export interface NextRun {
   readonly tenantId: TenantId;
   readonly runId: RunId;
-  readonly queue: QueueName;
+  readonly queue: AgentQueue;
   readonly isAdmitted: boolean;
 }
 
@@ -95,10 +95,11 @@ export async function finishRuns(pool: pg.Pool, items: readonly FinishItem[], ag
     next_run: RunId | null;
     next_pool: TenantId | null;
     next_kind: string | null;
+    next_graph: string | null;
     next_admitted: boolean | null;
   }>({
     name: "run_finish_v1",
-    text: `select ord, verdict, stored_status, source, first_seq, next_run, next_pool, next_kind, next_admitted
+    text: `select ord, verdict, stored_status, source, first_seq, next_run, next_pool, next_kind, next_graph, next_admitted
       from run_finish_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) order by ord`,
     values: [
       tenantSet(items),
@@ -124,11 +125,11 @@ export async function finishRuns(pool: pg.Pool, items: readonly FinishItem[], ag
       source: row.source,
       firstSeq: again && row.verdict === "replayed" ? 0 : row.first_seq,
       next:
-        row.next_run && row.next_pool && row.next_kind
+        row.next_run && row.next_pool && row.next_kind && row.next_graph
           ? {
               tenantId: item.tenantId,
               runId: row.next_run,
-              queue: { poolId: row.next_pool, kind: row.next_kind },
+              queue: { poolId: row.next_pool, kind: row.next_kind, graphId: row.next_graph },
               isAdmitted: row.next_admitted ?? false,
             }
           : null,

@@ -1,5 +1,5 @@
 import type pg from "pg";
-import type { QueueName, RunId, RunnerId, TenantId, ThreadId } from "../../domain/ids.js";
+import type { AgentQueue, QueueName, RunId, RunnerId, TenantId, ThreadId } from "../../domain/ids.js";
 import type { RunState } from "../../domain/moves/run.js";
 import type { TenantTx } from "../tx.js";
 import type { HeldRun } from "./append.js";
@@ -14,7 +14,7 @@ export interface RunMoved {
   readonly status: RunState;
   readonly fence: number;
   readonly attempt: number;
-  readonly queue: QueueName;
+  readonly queue: AgentQueue;
   /** Who held it. */
   readonly runnerId: RunnerId | null;
   /** Number of the first frame that the move wrote; null when it wrote none. */
@@ -32,12 +32,14 @@ interface Row {
   attempt: number;
   pool_id: TenantId;
   kind: string;
+  graph_id: string;
   runner_id: RunnerId | null;
   first_seq: number | null;
   last_seq: number;
   next_run: RunId | null;
   next_pool: TenantId | null;
   next_kind: string | null;
+  next_graph: string | null;
   next_admitted: boolean | null;
 }
 
@@ -57,16 +59,16 @@ async function move(ask: Ask, tenantId: TenantId, call: string, values: unknown[
     status: row.status,
     fence: row.fence,
     attempt: row.attempt,
-    queue: { poolId: row.pool_id, kind: row.kind },
+    queue: { poolId: row.pool_id, kind: row.kind, graphId: row.graph_id },
     runnerId: row.runner_id,
     firstSeq: row.first_seq,
     lastSeq: row.last_seq,
     next:
-      row.next_run && row.next_pool && row.next_kind
+      row.next_run && row.next_pool && row.next_kind && row.next_graph
         ? {
             tenantId,
             runId: row.next_run,
-            queue: { poolId: row.next_pool, kind: row.next_kind },
+            queue: { poolId: row.next_pool, kind: row.next_kind, graphId: row.next_graph },
             isAdmitted: row.next_admitted ?? false,
           }
         : null,
@@ -222,7 +224,7 @@ export async function sweepQueue(pool: pg.Pool, limit: number): Promise<SweptQue
 export interface Rehinted {
   readonly tenantId: TenantId;
   readonly runId: RunId;
-  readonly queue: QueueName;
+  readonly queue: AgentQueue;
   readonly dispatchNo: number;
 }
 
@@ -233,41 +235,46 @@ export async function rehintRuns(pool: pg.Pool, limit: number): Promise<Rehinted
     run_id: RunId;
     pool_id: TenantId;
     kind: string;
+    graph_id: string;
     dispatch_no: number;
   }>({
     name: "run_relay_v1",
-    text: "select tenant_id, run_id, pool_id, kind, dispatch_no from run_relay_v1($1)",
+    text: "select tenant_id, run_id, pool_id, kind, graph_id, dispatch_no from run_relay_v1($1)",
     values: [limit],
   });
   return result.rows.map((row) => ({
     tenantId: row.tenant_id,
     runId: row.run_id,
-    queue: { poolId: row.pool_id, kind: row.kind },
+    queue: { poolId: row.pool_id, kind: row.kind, graphId: row.graph_id },
     dispatchNo: row.dispatch_no,
   }));
 }
 
 /** Which of these queues hold something that could be claimed now. */
-export async function queuesWithWork(pool: pg.Pool, queues: readonly QueueName[]): Promise<QueueName[]> {
-  const result = await pool.query<{ pool_id: TenantId; kind: string }>({
+export async function queuesWithWork(pool: pg.Pool, queues: readonly AgentQueue[]): Promise<AgentQueue[]> {
+  const result = await pool.query<{ pool_id: TenantId; kind: string; graph_id: string }>({
     name: "run_queues_v1",
-    text: "select pool_id, kind from run_queues_v1($1, $2)",
-    values: [queues.map((queue) => queue.poolId), queues.map((queue) => queue.kind)],
+    text: "select pool_id, kind, graph_id from run_queues_v1($1, $2, $3)",
+    values: [
+      queues.map((queue) => queue.poolId),
+      queues.map((queue) => queue.kind),
+      queues.map((queue) => queue.graphId),
+    ],
   });
-  return result.rows.map((row) => ({ poolId: row.pool_id, kind: row.kind }));
+  return result.rows.map((row) => ({ poolId: row.pool_id, kind: row.kind, graphId: row.graph_id }));
 }
 
 /** What is next in a queue, admitted tenant by tenant, and not claimed by this. */
 export async function nextInQueue(
   pool: pg.Pool,
-  queue: QueueName,
+  queue: AgentQueue,
   limit: number,
   window: number,
 ): Promise<{ tenantId: TenantId; runId: RunId }[]> {
   const result = await pool.query<{ tenantId: TenantId; runId: RunId }>({
     name: "run_candidates_v1",
-    text: `select tenant_id as "tenantId", run_id as "runId" from run_candidates_v1($1, $2, $3, $4)`,
-    values: [queue.poolId, queue.kind, limit, window],
+    text: `select tenant_id as "tenantId", run_id as "runId" from run_candidates_v1($1, $2, $3, $4, $5)`,
+    values: [queue.poolId, queue.kind, [queue.graphId], limit, window],
   });
   return result.rows;
 }

@@ -12,7 +12,7 @@ import { type Finished, type FinishItem, finishRuns } from "./finish.js";
 export interface RunPath {
   create(item: CreateItem): Promise<Created>;
   claim(item: ClaimItem): Promise<Claimed | null>;
-  claimNext(queue: QueueName, runnerId: RunnerId, limit: number): Promise<Claimed[]>;
+  claimNext(queue: QueueName, graphIds: readonly string[], runnerId: RunnerId, limit: number): Promise<Claimed[]>;
   append(item: AppendItem): Promise<Appended>;
   renew(item: HeldRun): Promise<Renewed>;
   finish(item: FinishItem): Promise<Finished>;
@@ -82,8 +82,8 @@ export function createRunPath(stores: Stores, limits: Limits, room: () => number
   return {
     create: create.add,
     claim: claim.add,
-    claimNext: (queue, runnerId, limit) =>
-      claimNextRuns(pool, queue, runnerId, limit, limits.admissionWindow, limits.offerMs),
+    claimNext: (queue, graphIds, runnerId, limit) =>
+      claimNextRuns(pool, queue, graphIds, runnerId, limit, limits.admissionWindow, limits.offerMs),
     append: append.add,
     renew: renew.add,
     finish: finish.add,

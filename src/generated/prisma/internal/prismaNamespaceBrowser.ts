@@ -256,6 +256,7 @@ export const RunScalarFieldEnum = {
   agentVersion: 'agentVersion',
   poolId: 'poolId',
   kind: 'kind',
+  graphId: 'graphId',
   purpose: 'purpose',
   status: 'status',
   statusReason: 'statusReason',

@@ -64,6 +64,7 @@ export type RunMinAggregateOutputType = {
   agentVersion: number | null
   poolId: string | null
   kind: string | null
+  graphId: string | null
   purpose: string | null
   status: string | null
   statusReason: string | null
@@ -122,6 +123,7 @@ export type RunMaxAggregateOutputType = {
   agentVersion: number | null
   poolId: string | null
   kind: string | null
+  graphId: string | null
   purpose: string | null
   status: string | null
   statusReason: string | null
@@ -180,6 +182,7 @@ export type RunCountAggregateOutputType = {
   agentVersion: number
   poolId: number
   kind: number
+  graphId: number
   purpose: number
   status: number
   statusReason: number
@@ -276,6 +279,7 @@ export type RunMinAggregateInputType = {
   agentVersion?: true
   poolId?: true
   kind?: true
+  graphId?: true
   purpose?: true
   status?: true
   statusReason?: true
@@ -334,6 +338,7 @@ export type RunMaxAggregateInputType = {
   agentVersion?: true
   poolId?: true
   kind?: true
+  graphId?: true
   purpose?: true
   status?: true
   statusReason?: true
@@ -392,6 +397,7 @@ export type RunCountAggregateInputType = {
   agentVersion?: true
   poolId?: true
   kind?: true
+  graphId?: true
   purpose?: true
   status?: true
   statusReason?: true
@@ -543,6 +549,7 @@ export type RunGroupByOutputType = {
   agentVersion: number | null
   poolId: string
   kind: string
+  graphId: string
   purpose: string
   status: string
   statusReason: string | null
@@ -630,6 +637,7 @@ export type RunWhereInput = {
   agentVersion?: Prisma.IntNullableFilter<"Run"> | number | null
   poolId?: Prisma.UuidFilter<"Run"> | string
   kind?: Prisma.StringFilter<"Run"> | string
+  graphId?: Prisma.StringFilter<"Run"> | string
   purpose?: Prisma.StringFilter<"Run"> | string
   status?: Prisma.StringFilter<"Run"> | string
   statusReason?: Prisma.StringNullableFilter<"Run"> | string | null
@@ -701,6 +709,7 @@ export type RunOrderByWithRelationInput = {
   agentVersion?: Prisma.SortOrderInput | Prisma.SortOrder
   poolId?: Prisma.SortOrder
   kind?: Prisma.SortOrder
+  graphId?: Prisma.SortOrder
   purpose?: Prisma.SortOrder
   status?: Prisma.SortOrder
   statusReason?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -776,6 +785,7 @@ export type RunWhereUniqueInput = Prisma.AtLeast<{
   agentVersion?: Prisma.IntNullableFilter<"Run"> | number | null
   poolId?: Prisma.UuidFilter<"Run"> | string
   kind?: Prisma.StringFilter<"Run"> | string
+  graphId?: Prisma.StringFilter<"Run"> | string
   purpose?: Prisma.StringFilter<"Run"> | string
   status?: Prisma.StringFilter<"Run"> | string
   statusReason?: Prisma.StringNullableFilter<"Run"> | string | null
@@ -847,6 +857,7 @@ export type RunOrderByWithAggregationInput = {
   agentVersion?: Prisma.SortOrderInput | Prisma.SortOrder
   poolId?: Prisma.SortOrder
   kind?: Prisma.SortOrder
+  graphId?: Prisma.SortOrder
   purpose?: Prisma.SortOrder
   status?: Prisma.SortOrder
   statusReason?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -919,6 +930,7 @@ export type RunScalarWhereWithAggregatesInput = {
   agentVersion?: Prisma.IntNullableWithAggregatesFilter<"Run"> | number | null
   poolId?: Prisma.UuidWithAggregatesFilter<"Run"> | string
   kind?: Prisma.StringWithAggregatesFilter<"Run"> | string
+  graphId?: Prisma.StringWithAggregatesFilter<"Run"> | string
   purpose?: Prisma.StringWithAggregatesFilter<"Run"> | string
   status?: Prisma.StringWithAggregatesFilter<"Run"> | string
   statusReason?: Prisma.StringNullableWithAggregatesFilter<"Run"> | string | null
@@ -980,6 +992,7 @@ export type RunCreateInput = {
   agentVersion?: number | null
   poolId: string
   kind: string
+  graphId: string
   purpose?: string
   status: string
   statusReason?: string | null
@@ -1051,6 +1064,7 @@ export type RunUncheckedCreateInput = {
   agentVersion?: number | null
   poolId: string
   kind: string
+  graphId: string
   purpose?: string
   status: string
   statusReason?: string | null
@@ -1117,6 +1131,7 @@ export type RunUpdateInput = {
   agentVersion?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   poolId?: Prisma.StringFieldUpdateOperationsInput | string
   kind?: Prisma.StringFieldUpdateOperationsInput | string
+  graphId?: Prisma.StringFieldUpdateOperationsInput | string
   purpose?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.StringFieldUpdateOperationsInput | string
   statusReason?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1188,6 +1203,7 @@ export type RunUncheckedUpdateInput = {
   agentVersion?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   poolId?: Prisma.StringFieldUpdateOperationsInput | string
   kind?: Prisma.StringFieldUpdateOperationsInput | string
+  graphId?: Prisma.StringFieldUpdateOperationsInput | string
   purpose?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.StringFieldUpdateOperationsInput | string
   statusReason?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1257,6 +1273,7 @@ export type RunCreateManyInput = {
   agentVersion?: number | null
   poolId: string
   kind: string
+  graphId: string
   purpose?: string
   status: string
   statusReason?: string | null
@@ -1318,6 +1335,7 @@ export type RunUpdateManyMutationInput = {
   agentVersion?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   poolId?: Prisma.StringFieldUpdateOperationsInput | string
   kind?: Prisma.StringFieldUpdateOperationsInput | string
+  graphId?: Prisma.StringFieldUpdateOperationsInput | string
   purpose?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.StringFieldUpdateOperationsInput | string
   statusReason?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1382,6 +1400,7 @@ export type RunUncheckedUpdateManyInput = {
   agentVersion?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   poolId?: Prisma.StringFieldUpdateOperationsInput | string
   kind?: Prisma.StringFieldUpdateOperationsInput | string
+  graphId?: Prisma.StringFieldUpdateOperationsInput | string
   purpose?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.StringFieldUpdateOperationsInput | string
   statusReason?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1461,6 +1480,7 @@ export type RunCountOrderByAggregateInput = {
   agentVersion?: Prisma.SortOrder
   poolId?: Prisma.SortOrder
   kind?: Prisma.SortOrder
+  graphId?: Prisma.SortOrder
   purpose?: Prisma.SortOrder
   status?: Prisma.SortOrder
   statusReason?: Prisma.SortOrder
@@ -1540,6 +1560,7 @@ export type RunMaxOrderByAggregateInput = {
   agentVersion?: Prisma.SortOrder
   poolId?: Prisma.SortOrder
   kind?: Prisma.SortOrder
+  graphId?: Prisma.SortOrder
   purpose?: Prisma.SortOrder
   status?: Prisma.SortOrder
   statusReason?: Prisma.SortOrder
@@ -1598,6 +1619,7 @@ export type RunMinOrderByAggregateInput = {
   agentVersion?: Prisma.SortOrder
   poolId?: Prisma.SortOrder
   kind?: Prisma.SortOrder
+  graphId?: Prisma.SortOrder
   purpose?: Prisma.SortOrder
   status?: Prisma.SortOrder
   statusReason?: Prisma.SortOrder
@@ -1878,6 +1900,7 @@ export type RunCreateWithoutAgentInput = {
   agentVersion?: number | null
   poolId: string
   kind: string
+  graphId: string
   purpose?: string
   status: string
   statusReason?: string | null
@@ -1946,6 +1969,7 @@ export type RunUncheckedCreateWithoutAgentInput = {
   agentVersion?: number | null
   poolId: string
   kind: string
+  graphId: string
   purpose?: string
   status: string
   statusReason?: string | null
@@ -2044,6 +2068,7 @@ export type RunScalarWhereInput = {
   agentVersion?: Prisma.IntNullableFilter<"Run"> | number | null
   poolId?: Prisma.UuidFilter<"Run"> | string
   kind?: Prisma.StringFilter<"Run"> | string
+  graphId?: Prisma.StringFilter<"Run"> | string
   purpose?: Prisma.StringFilter<"Run"> | string
   status?: Prisma.StringFilter<"Run"> | string
   statusReason?: Prisma.StringNullableFilter<"Run"> | string | null
@@ -2105,6 +2130,7 @@ export type RunCreateWithoutThreadInput = {
   agentVersion?: number | null
   poolId: string
   kind: string
+  graphId: string
   purpose?: string
   status: string
   statusReason?: string | null
@@ -2173,6 +2199,7 @@ export type RunUncheckedCreateWithoutThreadInput = {
   agentVersion?: number | null
   poolId: string
   kind: string
+  graphId: string
   purpose?: string
   status: string
   statusReason?: string | null
@@ -2265,6 +2292,7 @@ export type RunCreateWithoutStepsInput = {
   agentVersion?: number | null
   poolId: string
   kind: string
+  graphId: string
   purpose?: string
   status: string
   statusReason?: string | null
@@ -2335,6 +2363,7 @@ export type RunUncheckedCreateWithoutStepsInput = {
   agentVersion?: number | null
   poolId: string
   kind: string
+  graphId: string
   purpose?: string
   status: string
   statusReason?: string | null
@@ -2416,6 +2445,7 @@ export type RunUpdateWithoutStepsInput = {
   agentVersion?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   poolId?: Prisma.StringFieldUpdateOperationsInput | string
   kind?: Prisma.StringFieldUpdateOperationsInput | string
+  graphId?: Prisma.StringFieldUpdateOperationsInput | string
   purpose?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.StringFieldUpdateOperationsInput | string
   statusReason?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -2486,6 +2516,7 @@ export type RunUncheckedUpdateWithoutStepsInput = {
   agentVersion?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   poolId?: Prisma.StringFieldUpdateOperationsInput | string
   kind?: Prisma.StringFieldUpdateOperationsInput | string
+  graphId?: Prisma.StringFieldUpdateOperationsInput | string
   purpose?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.StringFieldUpdateOperationsInput | string
   statusReason?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -2551,6 +2582,7 @@ export type RunCreateWithoutInterruptRowsInput = {
   agentVersion?: number | null
   poolId: string
   kind: string
+  graphId: string
   purpose?: string
   status: string
   statusReason?: string | null
@@ -2621,6 +2653,7 @@ export type RunUncheckedCreateWithoutInterruptRowsInput = {
   agentVersion?: number | null
   poolId: string
   kind: string
+  graphId: string
   purpose?: string
   status: string
   statusReason?: string | null
@@ -2702,6 +2735,7 @@ export type RunUpdateWithoutInterruptRowsInput = {
   agentVersion?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   poolId?: Prisma.StringFieldUpdateOperationsInput | string
   kind?: Prisma.StringFieldUpdateOperationsInput | string
+  graphId?: Prisma.StringFieldUpdateOperationsInput | string
   purpose?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.StringFieldUpdateOperationsInput | string
   statusReason?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -2772,6 +2806,7 @@ export type RunUncheckedUpdateWithoutInterruptRowsInput = {
   agentVersion?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   poolId?: Prisma.StringFieldUpdateOperationsInput | string
   kind?: Prisma.StringFieldUpdateOperationsInput | string
+  graphId?: Prisma.StringFieldUpdateOperationsInput | string
   purpose?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.StringFieldUpdateOperationsInput | string
   statusReason?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -2837,6 +2872,7 @@ export type RunCreateWithoutIdempotencyKeysInput = {
   agentVersion?: number | null
   poolId: string
   kind: string
+  graphId: string
   purpose?: string
   status: string
   statusReason?: string | null
@@ -2907,6 +2943,7 @@ export type RunUncheckedCreateWithoutIdempotencyKeysInput = {
   agentVersion?: number | null
   poolId: string
   kind: string
+  graphId: string
   purpose?: string
   status: string
   statusReason?: string | null
@@ -2988,6 +3025,7 @@ export type RunUpdateWithoutIdempotencyKeysInput = {
   agentVersion?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   poolId?: Prisma.StringFieldUpdateOperationsInput | string
   kind?: Prisma.StringFieldUpdateOperationsInput | string
+  graphId?: Prisma.StringFieldUpdateOperationsInput | string
   purpose?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.StringFieldUpdateOperationsInput | string
   statusReason?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -3058,6 +3096,7 @@ export type RunUncheckedUpdateWithoutIdempotencyKeysInput = {
   agentVersion?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   poolId?: Prisma.StringFieldUpdateOperationsInput | string
   kind?: Prisma.StringFieldUpdateOperationsInput | string
+  graphId?: Prisma.StringFieldUpdateOperationsInput | string
   purpose?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.StringFieldUpdateOperationsInput | string
   statusReason?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -3123,6 +3162,7 @@ export type RunCreateWithoutEventsInput = {
   agentVersion?: number | null
   poolId: string
   kind: string
+  graphId: string
   purpose?: string
   status: string
   statusReason?: string | null
@@ -3193,6 +3233,7 @@ export type RunUncheckedCreateWithoutEventsInput = {
   agentVersion?: number | null
   poolId: string
   kind: string
+  graphId: string
   purpose?: string
   status: string
   statusReason?: string | null
@@ -3274,6 +3315,7 @@ export type RunUpdateWithoutEventsInput = {
   agentVersion?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   poolId?: Prisma.StringFieldUpdateOperationsInput | string
   kind?: Prisma.StringFieldUpdateOperationsInput | string
+  graphId?: Prisma.StringFieldUpdateOperationsInput | string
   purpose?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.StringFieldUpdateOperationsInput | string
   statusReason?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -3344,6 +3386,7 @@ export type RunUncheckedUpdateWithoutEventsInput = {
   agentVersion?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   poolId?: Prisma.StringFieldUpdateOperationsInput | string
   kind?: Prisma.StringFieldUpdateOperationsInput | string
+  graphId?: Prisma.StringFieldUpdateOperationsInput | string
   purpose?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.StringFieldUpdateOperationsInput | string
   statusReason?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -3409,6 +3452,7 @@ export type RunCreateWithoutCheckpointsInput = {
   agentVersion?: number | null
   poolId: string
   kind: string
+  graphId: string
   purpose?: string
   status: string
   statusReason?: string | null
@@ -3479,6 +3523,7 @@ export type RunUncheckedCreateWithoutCheckpointsInput = {
   agentVersion?: number | null
   poolId: string
   kind: string
+  graphId: string
   purpose?: string
   status: string
   statusReason?: string | null
@@ -3560,6 +3605,7 @@ export type RunUpdateWithoutCheckpointsInput = {
   agentVersion?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   poolId?: Prisma.StringFieldUpdateOperationsInput | string
   kind?: Prisma.StringFieldUpdateOperationsInput | string
+  graphId?: Prisma.StringFieldUpdateOperationsInput | string
   purpose?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.StringFieldUpdateOperationsInput | string
   statusReason?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -3630,6 +3676,7 @@ export type RunUncheckedUpdateWithoutCheckpointsInput = {
   agentVersion?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   poolId?: Prisma.StringFieldUpdateOperationsInput | string
   kind?: Prisma.StringFieldUpdateOperationsInput | string
+  graphId?: Prisma.StringFieldUpdateOperationsInput | string
   purpose?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.StringFieldUpdateOperationsInput | string
   statusReason?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -3696,6 +3743,7 @@ export type RunCreateManyAgentInput = {
   agentVersion?: number | null
   poolId: string
   kind: string
+  graphId: string
   purpose?: string
   status: string
   statusReason?: string | null
@@ -3757,6 +3805,7 @@ export type RunUpdateWithoutAgentInput = {
   agentVersion?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   poolId?: Prisma.StringFieldUpdateOperationsInput | string
   kind?: Prisma.StringFieldUpdateOperationsInput | string
+  graphId?: Prisma.StringFieldUpdateOperationsInput | string
   purpose?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.StringFieldUpdateOperationsInput | string
   statusReason?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -3825,6 +3874,7 @@ export type RunUncheckedUpdateWithoutAgentInput = {
   agentVersion?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   poolId?: Prisma.StringFieldUpdateOperationsInput | string
   kind?: Prisma.StringFieldUpdateOperationsInput | string
+  graphId?: Prisma.StringFieldUpdateOperationsInput | string
   purpose?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.StringFieldUpdateOperationsInput | string
   statusReason?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -3892,6 +3942,7 @@ export type RunUncheckedUpdateManyWithoutAgentInput = {
   agentVersion?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   poolId?: Prisma.StringFieldUpdateOperationsInput | string
   kind?: Prisma.StringFieldUpdateOperationsInput | string
+  graphId?: Prisma.StringFieldUpdateOperationsInput | string
   purpose?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.StringFieldUpdateOperationsInput | string
   statusReason?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -3954,6 +4005,7 @@ export type RunCreateManyThreadInput = {
   agentVersion?: number | null
   poolId: string
   kind: string
+  graphId: string
   purpose?: string
   status: string
   statusReason?: string | null
@@ -4015,6 +4067,7 @@ export type RunUpdateWithoutThreadInput = {
   agentVersion?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   poolId?: Prisma.StringFieldUpdateOperationsInput | string
   kind?: Prisma.StringFieldUpdateOperationsInput | string
+  graphId?: Prisma.StringFieldUpdateOperationsInput | string
   purpose?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.StringFieldUpdateOperationsInput | string
   statusReason?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -4083,6 +4136,7 @@ export type RunUncheckedUpdateWithoutThreadInput = {
   agentVersion?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   poolId?: Prisma.StringFieldUpdateOperationsInput | string
   kind?: Prisma.StringFieldUpdateOperationsInput | string
+  graphId?: Prisma.StringFieldUpdateOperationsInput | string
   purpose?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.StringFieldUpdateOperationsInput | string
   statusReason?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -4150,6 +4204,7 @@ export type RunUncheckedUpdateManyWithoutThreadInput = {
   agentVersion?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   poolId?: Prisma.StringFieldUpdateOperationsInput | string
   kind?: Prisma.StringFieldUpdateOperationsInput | string
+  graphId?: Prisma.StringFieldUpdateOperationsInput | string
   purpose?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.StringFieldUpdateOperationsInput | string
   statusReason?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -4281,6 +4336,7 @@ export type RunSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = ru
   agentVersion?: boolean
   poolId?: boolean
   kind?: boolean
+  graphId?: boolean
   purpose?: boolean
   status?: boolean
   statusReason?: boolean
@@ -4353,6 +4409,7 @@ export type RunSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extension
   agentVersion?: boolean
   poolId?: boolean
   kind?: boolean
+  graphId?: boolean
   purpose?: boolean
   status?: boolean
   statusReason?: boolean
@@ -4419,6 +4476,7 @@ export type RunSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extension
   agentVersion?: boolean
   poolId?: boolean
   kind?: boolean
+  graphId?: boolean
   purpose?: boolean
   status?: boolean
   statusReason?: boolean
@@ -4485,6 +4543,7 @@ export type RunSelectScalar = {
   agentVersion?: boolean
   poolId?: boolean
   kind?: boolean
+  graphId?: boolean
   purpose?: boolean
   status?: boolean
   statusReason?: boolean
@@ -4541,7 +4600,7 @@ export type RunSelectScalar = {
   deletedAt?: boolean
 }
 
-export type RunOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"tenantId" | "id" | "threadId" | "agentId" | "agentVersion" | "poolId" | "kind" | "purpose" | "status" | "statusReason" | "error" | "fence" | "attempt" | "handbacks" | "maxAttempts" | "recovery" | "runnerId" | "confirmed" | "leaseUntil" | "endedFence" | "cancelRequestedAt" | "cancelAction" | "threadHead" | "threadBase" | "lastSeq" | "sourceSeq" | "admittedAt" | "hintedAt" | "hintCount" | "dispatchNo" | "dueAt" | "queueDeadline" | "runTimeoutMs" | "deadline" | "input" | "command" | "config" | "context" | "metadata" | "stateUpdate" | "streamModes" | "streamSubgraphs" | "streamResumable" | "interruptBefore" | "interruptAfter" | "multitaskStrategy" | "onDisconnect" | "deleteThread" | "fromCheckpointId" | "values" | "next" | "baseValuesRunId" | "baseSeen" | "credentialId" | "requestHash" | "traceparent" | "createdAt" | "startedAt" | "updatedAt" | "endedAt" | "deletedAt", ExtArgs["result"]["run"]>
+export type RunOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"tenantId" | "id" | "threadId" | "agentId" | "agentVersion" | "poolId" | "kind" | "graphId" | "purpose" | "status" | "statusReason" | "error" | "fence" | "attempt" | "handbacks" | "maxAttempts" | "recovery" | "runnerId" | "confirmed" | "leaseUntil" | "endedFence" | "cancelRequestedAt" | "cancelAction" | "threadHead" | "threadBase" | "lastSeq" | "sourceSeq" | "admittedAt" | "hintedAt" | "hintCount" | "dispatchNo" | "dueAt" | "queueDeadline" | "runTimeoutMs" | "deadline" | "input" | "command" | "config" | "context" | "metadata" | "stateUpdate" | "streamModes" | "streamSubgraphs" | "streamResumable" | "interruptBefore" | "interruptAfter" | "multitaskStrategy" | "onDisconnect" | "deleteThread" | "fromCheckpointId" | "values" | "next" | "baseValuesRunId" | "baseSeen" | "credentialId" | "requestHash" | "traceparent" | "createdAt" | "startedAt" | "updatedAt" | "endedAt" | "deletedAt", ExtArgs["result"]["run"]>
 export type RunInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   checkpoints?: boolean | Prisma.Run$checkpointsArgs<ExtArgs>
   idempotencyKeys?: boolean | Prisma.Run$idempotencyKeysArgs<ExtArgs>
@@ -4580,6 +4639,7 @@ export type $RunPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
     agentVersion: number | null
     poolId: string
     kind: string
+    graphId: string
     purpose: string
     status: string
     statusReason: string | null
@@ -5071,6 +5131,7 @@ export interface RunFieldRefs {
   readonly agentVersion: Prisma.FieldRef<"Run", 'Int'>
   readonly poolId: Prisma.FieldRef<"Run", 'String'>
   readonly kind: Prisma.FieldRef<"Run", 'String'>
+  readonly graphId: Prisma.FieldRef<"Run", 'String'>
   readonly purpose: Prisma.FieldRef<"Run", 'String'>
   readonly status: Prisma.FieldRef<"Run", 'String'>
   readonly statusReason: Prisma.FieldRef<"Run", 'String'>
