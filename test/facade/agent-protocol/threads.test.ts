@@ -52,34 +52,37 @@ test("a search filters by metadata, status and ids, and selects members", async 
   expect(Object.keys(selected as object)).toEqual(["thread_id", "interrupts"]);
 });
 
-test("paging shows every thread exactly once, also while threads change, and says where the next page starts", async () => {
-  const { threads } = world.client();
-  const mark = randomUUID();
-  const all = new Set<string>();
-  for (let n = 0; n < 130; n += 10) {
-    const made = await Promise.all(Array.from({ length: 10 }, () => threads.create({ metadata: { mark } })));
-    for (const thread of made) all.add(thread.thread_id);
-  }
-  // Equal times are the hard case.
-  await withAdmin(world.database.adminUrl, (admin) =>
-    admin.query(`update thread set created_at = '2026-01-01' where metadata ->> 'mark' = '${mark}'`),
-  );
-  const seen: string[] = [];
-  const nexts: (string | null)[] = [];
-  for (let offset = 0; ; ) {
-    const response = await post("/threads/search", { metadata: { mark }, limit: 50, offset });
-    const page = (await response.json()) as { thread_id: string }[];
-    seen.push(...page.map((thread) => thread.thread_id));
-    const next = response.headers.get("x-pagination-next");
-    nexts.push(next);
-    if (next === null) break;
-    offset = Number(next);
-    await Promise.all(seen.slice(-5).map((id) => threads.update(id, { metadata: { touched: offset } })));
-  }
-  expect(nexts).toEqual(["50", "100", null]);
-  expect(seen).toHaveLength(130);
-  expect(new Set(seen)).toEqual(all);
-});
+test.each(["created_at", "status"])(
+  "paging by %s shows every thread exactly once, also while threads change, and says where the next page starts",
+  async (sortBy) => {
+    const { threads } = world.client();
+    const mark = randomUUID();
+    const all = new Set<string>();
+    for (let n = 0; n < 130; n += 10) {
+      const made = await Promise.all(Array.from({ length: 10 }, () => threads.create({ metadata: { mark } })));
+      for (const thread of made) all.add(thread.thread_id);
+    }
+    // Equal times are the hard case.
+    await withAdmin(world.database.adminUrl, (admin) =>
+      admin.query(`update thread set created_at = '2026-01-01' where metadata ->> 'mark' = '${mark}'`),
+    );
+    const seen: string[] = [];
+    const nexts: (string | null)[] = [];
+    for (let offset = 0; ; ) {
+      const response = await post("/threads/search", { metadata: { mark }, sort_by: sortBy, limit: 50, offset });
+      const page = (await response.json()) as { thread_id: string }[];
+      seen.push(...page.map((thread) => thread.thread_id));
+      const next = response.headers.get("x-pagination-next");
+      nexts.push(next);
+      if (next === null) break;
+      offset = Number(next);
+      await Promise.all(seen.slice(-5).map((id) => threads.update(id, { metadata: { touched: offset } })));
+    }
+    expect(nexts).toEqual(["50", "100", null]);
+    expect(seen).toHaveLength(130);
+    expect(new Set(seen)).toEqual(all);
+  },
+);
 
 test("a patch merges metadata, and answers with nothing when nothing is wanted", async () => {
   const { thread_id: id } = await world.client().threads.create({ metadata: { a: 1, b: { c: 1 } } });
