@@ -30,6 +30,11 @@ export async function inTransaction<Result>(
 ): Promise<Result> {
   const client = await connect(stores.app);
   let broken: Error | undefined;
+  // A connection that breaks between two statements says so by an event, and one that nobody hears ends the process.
+  const onError = (error: Error): void => {
+    broken = error;
+  };
+  client.on("error", onError);
   try {
     // The tenant's id is a UUID that authentication made, so the two statements can travel together.
     await client.query(`${begin}; select set_config('app.tenants', '{${scope.tenantId}}', true)`);
@@ -47,6 +52,8 @@ export async function inTransaction<Result>(
       throw new DomainError("UNAVAILABLE", undefined, {}, error);
     throw error;
   } finally {
+    // One that is thrown away may complain again.
+    if (!broken) client.off("error", onError);
     client.release(broken);
   }
 }
