@@ -2,6 +2,8 @@ import { request } from "node:http";
 
 // The Agent Protocol by hand: for tests that must know what every byte on the wire was, and whether a response came at all.
 
+const silenceMs = 45_000;
+
 export interface SseFrame {
   readonly event: string;
   readonly data: string;
@@ -54,6 +56,8 @@ export function protocolClient(url: string, apiKey: string): ProtocolClient {
     json: (method, path, body) =>
       new Promise((resolve, reject) => {
         const outgoing = send(method, path, body, {});
+        // Whoever waits for a run is sent a newline now and then.
+        outgoing.setTimeout(silenceMs, () => outgoing.destroy(new Error(`no answer within ${silenceMs} ms`)));
         outgoing.on("error", reject);
         outgoing.on("response", (response) => {
           let text = "";
