@@ -10,6 +10,7 @@ import type { Signals, StopOrder, Stops } from "./plane.js";
 // followed in it, and says it again when a new process appears. A process that is alone says nothing at all.
 
 const presenceEveryMs = 5_000;
+const helloAtMs = [0, 200, 1_000];
 const forgottenAfterMs = 16_000;
 
 interface Presence {
@@ -84,7 +85,8 @@ export function createSignals(options: SignalsOptions): RunningSignals {
     options.stops.tell(runnerId, order);
   });
 
-  say({ hello: true });
+  // The live connection may not stand yet, and drops what is said until then: so hello is said again.
+  const hellos = helloAtMs.map((ms) => setTimeout(() => say({ hello: true }), ms).unref());
   const timer = setInterval(() => {
     const now = options.monotonic();
     for (const [other, seenAt] of others) {
@@ -126,7 +128,10 @@ export function createSignals(options: SignalsOptions): RunningSignals {
     stop: (runnerId, order) => {
       if (others.size > 0) live.publish("stop", Buffer.from(JSON.stringify({ runnerId, order })));
     },
-    close: () => clearInterval(timer),
+    close: () => {
+      clearInterval(timer);
+      for (const hello of hellos) clearTimeout(hello);
+    },
   };
 }
 
