@@ -47,6 +47,7 @@ export function createRunner(options: RunnerOptions): Runner {
   const stopping = new AbortController();
   const agents = new Map<string, Agent>();
   const connection: Connection = connect(options.address, options.token, options.tls);
+  let accepted = false;
   let waitingForSlot: (() => void) | undefined;
   let started: Promise<void> | undefined;
   let stopped: Promise<void> | undefined;
@@ -74,18 +75,17 @@ export function createRunner(options: RunnerOptions): Runner {
     const backoff = createBackoff(100, 5_000);
     let announcing = true;
     await new Promise<void>((resolve, reject) => {
-      let known = false;
-      const accepted = (): void => {
-        if (known) return;
-        known = true;
+      const accept = (): void => {
+        if (accepted) return;
+        accepted = true;
         session.open();
         resolve();
       };
       stopping.signal.addEventListener("abort", () => reject(stopping.signal.reason), { once: true });
-      void poll(accepted);
+      void poll(accept);
     });
 
-    async function poll(accepted: () => void): Promise<void> {
+    async function poll(accept: () => void): Promise<void> {
       // The first poll does not wait, so that a wrong token is known at once.
       let waitMs = 0;
       while (!stopping.signal.aborted) {
@@ -111,7 +111,7 @@ export function createRunner(options: RunnerOptions): Runner {
           succeeded(backoff);
           announcing = response.announce;
           waitMs = announcing ? 0 : WAIT_MS;
-          if (!announcing) accepted();
+          if (!announcing) accept();
           for (const assignment of response.assignments) session.accept(assignment);
           if (response.draining) await pause(nextDelayMs(backoff), stopping.signal);
         } catch (error) {
@@ -141,7 +141,8 @@ export function createRunner(options: RunnerOptions): Runner {
 
   function fail(error: RunnerError): void {
     if (stopped !== undefined) return;
-    log.error(error.message);
+    // Before that, `start` tells it.
+    if (accepted) log.error(error.message);
     stopped = Promise.resolve();
     stopping.abort(error);
     waitingForSlot?.();
