@@ -43,7 +43,7 @@ export default defineConfig({
           ...everywhere,
           name: "unit",
           include: ["test/**/*.test.ts"],
-          exclude: [...folders, "fault", "fixtures"].map((folder) => `test/${folder}/**`),
+          exclude: [...folders, "fault", "gates", "fixtures"].map((folder) => `test/${folder}/**`),
         },
       },
       ...folders.map((name) => ({ resolve, test: { ...everywhere, name, include: [`test/${name}/**/*.test.ts`] } })),
@@ -55,6 +55,17 @@ export default defineConfig({
           include: ["test/fault/**/*.test.ts"],
           // Killing processes and stalling stores is measured against deadlines, so nothing else may run beside it.
           sequence: { groupOrder: 1 },
+          maxWorkers: 1,
+        },
+      },
+      {
+        resolve,
+        test: {
+          ...everywhere,
+          name: "gates",
+          include: ["test/gates/**/*.test.ts"],
+          // Counts and processor time per run: whatever runs beside it would be counted too.
+          sequence: { groupOrder: 2 },
           maxWorkers: 1,
         },
       },

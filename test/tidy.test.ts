@@ -29,7 +29,7 @@ const srcFolders = [
 const srcFiles = ["main.ts", "compose.ts", "http.ts"];
 const testFolders = [
   ...["support", "fixtures", "domain", "platform", "store", "flow", "facade", "tenancy", "dispatch"],
-  ...["runner", "fault", "golden", "scripts", "runs"],
+  ...["runner", "fault", "gates", "golden", "scripts", "runs"],
 ];
 
 const rules: Rule[] = [
