@@ -15,11 +15,13 @@ import { type Swept, sweepQueue, sweepRuns } from "../store/run-path/moves.js";
 // A run that cannot be moved is reported and left: it must not keep the sweep from the others.
 
 const batch = 200;
+const queueEveryTicks = 4;
 
 export function startSweep(plane: Plane): Service {
   const { limits, clock } = plane;
   let trustedFrom = clock.monotonic() + limits.leaseMs;
   let lastTick = clock.monotonic();
+  let ticks = 0;
 
   const handle = async (found: Swept): Promise<void> => {
     if (found.what === "ungraceful") {
@@ -58,8 +60,11 @@ export function startSweep(plane: Plane): Service {
     const found = await sweepRuns(plane.stores.sweep, batch, limits.cancelGraceMs);
     if (clock.monotonic() - now > limits.leaseMs / 3) trustedFrom = clock.monotonic() + limits.leaseMs;
     for (const run of found) await attempt(run, () => handle(run));
-    for (const run of await sweepQueue(plane.stores.sweep, batch))
-      await attempt(run, () => expireRun(plane, { ...run, fence: 0 }, "queue"));
+    // Who waits for a runner, waits for an hour: that is looked at less often.
+    if (ticks++ % queueEveryTicks === 0) {
+      for (const run of await sweepQueue(plane.stores.sweep, batch))
+        await attempt(run, () => expireRun(plane, { ...run, fence: 0 }, "queue"));
+    }
     lastTick = clock.monotonic();
   };
 
