@@ -204,7 +204,11 @@ test("the state after each run stands in the thread's history, and at a question
 
 test("an edit of the state merges keys and is a run without the function", async () => {
   let called = 0;
-  const { plane } = await world({ echo: async () => void (called += 1) });
+  const { plane } = await world({
+    echo: async () => {
+      called += 1;
+    },
+  });
   const run = plane.assign({
     purpose: Purpose.PURPOSE_UPDATE_STATE,
     json: { threadValues: { a: 1, b: 1 }, stateUpdate: { values: { b: 2 }, as_node: "any" } },

@@ -7,11 +7,12 @@ import { stderrLogger } from "./log.js";
 import { createRunner, type Runner } from "./runner.js";
 import { VERSION } from "./version.js";
 
-const usage = `fairlead-runner --config <file>
+const usage = `fairlead-runner [--config runner.json]
 
 Runs the agents that a configuration file names, behind a Fairlead plane.
 
-  --config <file>   JSON: {"address", "token" or "tokenEnv", "kind", "capacity", "agents": {"echo": "./agents.mjs:echo"}}
+  --config <file>   JSON; runner.json in this folder when not given:
+                    {"address", "token" or "tokenEnv", "kind", "capacity", "agents": {"echo": "./agents.mjs:echo"}}
   --version         prints the version
   --help            prints this text
 
@@ -22,17 +23,17 @@ them back; a second signal ends it at once.
 /** Ctrl-C reaches the whole process group, and whoever started this process may pass it on as well: that is one signal, not two. */
 const SAME_SIGNAL_MS = 500;
 
-await main();
+// Agents may have left timers and connections behind; they must not keep the process.
+process.exit(await main());
 
-async function main(): Promise<void> {
+async function main(): Promise<number> {
   try {
     const options = parse();
-    if (options === undefined) return;
-    await run(options.config);
+    return options === undefined ? 0 : await run(options.config);
   } catch (error) {
     if (!(error instanceof RunnerError)) throw error;
     stderrLogger.error(error.message);
-    process.exitCode = error.code === "config" ? 2 : 1;
+    return error.code === "config" ? 2 : 1;
   }
 }
 
@@ -47,13 +48,11 @@ function parse(): { config: string } | undefined {
   }
   if (values.version) process.stdout.write(`${VERSION}\n`);
   else if (values.help) process.stdout.write(usage);
-  else if (values.config === undefined)
-    throw new RunnerError("config", "--config <file> is missing. Run fairlead-runner --help.");
-  else return { config: values.config };
+  else return { config: values.config ?? "runner.json" };
   return undefined;
 }
 
-async function run(path: string): Promise<void> {
+async function run(path: string): Promise<number> {
   const config = readConfigFile(path, process.env);
   const agents = await loadAgents(config.agents);
   const runner = createRunner({
@@ -75,7 +74,7 @@ async function run(path: string): Promise<void> {
     await runner.start();
   } catch (error) {
     // A signal ended it before the plane had answered.
-    if (error instanceof RunnerError && error.code === "released") return;
+    if (error instanceof RunnerError && error.code === "released") return 0;
     throw error;
   }
   stderrLogger.info(
@@ -84,9 +83,10 @@ async function run(path: string): Promise<void> {
   try {
     await runner.ended;
     stderrLogger.info("stopped");
+    return 0;
   } catch {
     // The runner has said why.
-    process.exitCode = 1;
+    return 1;
   }
 }
 
