@@ -90,6 +90,8 @@ async function graph(job: Extract<LimitJob, { kind: "graph" }>, phases: Phases):
   const { echo } = await import("../agents/graphs.mjs");
   let n = 0;
   return loops(job, phases, async () => {
+    // The graph never waits for the outside, so without this no timer would ever fire.
+    await new Promise((resolve) => setImmediate(resolve));
     const said = `n-${++n}`;
     const chunks = await echo.stream({ messages: [{ role: "user", content: said }] }, { streamMode: ["values"] });
     let last = "";
