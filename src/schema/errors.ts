@@ -77,7 +77,10 @@ function publicError(error: DomainError, seen: unknown): GraphQLError {
   return rebuilt(error.message, seen, {
     code: error.code,
     ...(typeof field === "string" ? { field } : {}),
-    ...(error.code === "UNAUTHENTICATED" ? { http: { status: 401 } } : {}),
+    // Of the whole request; a subscription that ends has a path.
+    ...(error.code === "UNAUTHENTICATED" && !(seen instanceof GraphQLError && seen.path)
+      ? { http: { status: 401 } }
+      : {}),
   });
 }
 

@@ -1,0 +1,146 @@
+import { execFile } from "node:child_process";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { askGraphql } from "../support/graphql.js";
+import { startWorld, testRootKey, type World } from "../support/world.js";
+
+// The operator's commands, as processes, beside a plane that serves the same database.
+
+let world: World;
+beforeAll(async () => {
+  world = await startWorld();
+});
+afterAll(() => world.stop());
+
+interface Ended {
+  readonly code: number | null;
+  readonly out: string;
+}
+
+function fairlead(args: readonly string[], env: Record<string, string> = {}): Promise<Ended> {
+  const environment = {
+    PATH: process.env["PATH"],
+    DATABASE_URL: world.database.appUrl,
+    SWEEPER_DATABASE_URL: world.database.sweeperUrl,
+    FAIRLEAD_ROOT_KEY: testRootKey,
+    ...env,
+  };
+  return new Promise((resolve) => {
+    execFile(
+      process.execPath,
+      ["--import", "tsx", "src/main.ts", ...args],
+      { env: environment },
+      (error, out, complaint) => {
+        resolve({ code: error ? Number(error.code) : 0, out: out + complaint });
+      },
+    );
+  });
+}
+
+const works = async (key: string): Promise<number> =>
+  (await askGraphql(world.url, key, "{ viewer { scopes } }")).status;
+
+test("a tenant and a key made by the operator work on the running plane, and stop working when revoked", async () => {
+  expect(await fairlead(["tenants", "create", "acme", "--name", "Acme"])).toMatchObject({ code: 0 });
+  const twice = await fairlead(["tenants", "create", "acme"]);
+  expect(twice.code).toBe(1);
+  expect(twice.out).toContain('a tenant with the slug "acme" already');
+  const tenants = JSON.parse((await fairlead(["tenants", "list", "--json"])).out) as { slug: string }[];
+  expect(tenants.map(({ slug }) => slug)).toContain("acme");
+
+  const made = await fairlead(["keys", "create", "--tenant", "acme", "--name", "ci", "--scopes", "all", "--json"]);
+  expect(made.code).toBe(0);
+  const { id, secret } = JSON.parse(made.out) as { id: string; secret: string };
+  expect(await works(secret)).toBe(200);
+  const rotated = await fairlead(["keys", "rotate", id, "--tenant", "acme", "--overlap", "1h", "--json"]);
+  const second = (JSON.parse(rotated.out) as { secret: string }).secret;
+  const list = await fairlead(["keys", "list", "--tenant", "acme", "--json"]);
+  expect(JSON.parse(list.out)).toMatchObject([{ id, name: "ci", status: "active" }]);
+  expect(list.out).not.toContain(second.slice(20, 40));
+  const revoked = await fairlead(["keys", "revoke", id, "--tenant", "acme"]);
+  expect(revoked).toMatchObject({ code: 0 });
+  await expect.poll(() => works(secret), { timeout: 5_000 }).toBe(401);
+  expect(await works(second)).toBe(401);
+  expect((await fairlead(["keys", "rotate", id, "--tenant", "acme"])).out).toContain(
+    "is revoked and cannot be rotated",
+  );
+}, 240_000);
+
+test("a runner token made by the operator is bound to its kind", async () => {
+  await fairlead(["tenants", "create", "pool"]);
+  const made = await fairlead([
+    "runner-tokens",
+    "create",
+    "--tenant",
+    "pool",
+    "--name",
+    "t",
+    "--kind",
+    "python",
+    "--json",
+  ]);
+  const { secret } = JSON.parse(made.out) as { secret: string };
+  expect(await world.running.authenticator.runner(secret)).toMatchObject({ kind: "python" });
+}, 120_000);
+
+describe("what is called wrongly", () => {
+  test.each([
+    [["keys"], 2, "create, list, rotate, revoke"],
+    [["keys", "make"], 2, 'There is no "make"'],
+    [["keys", "create", "--tenant", "tenant-1", "--scopes", "all"], 2, "--name is missing"],
+    [["keys", "create", "--tenant", "tenant-1", "--name", "n", "--scopes", "runs:fly"], 2, 'there is no "runs:fly"'],
+    [["keys", "create", "--tenant", "nobody", "--name", "n", "--scopes", "all"], 1, 'There is no tenant "nobody"'],
+    [["keys", "rotate", "x", "--tenant", "tenant-1", "--overlap", "9d"], 1, "7 days"],
+    [["keys", "list", "--tenant", "tenant-1", "--wrong"], 2, "--wrong"],
+    [["nonsense"], 2, 'no command "nonsense"'],
+  ])(
+    "fairlead %j ends with %i and says why",
+    async (args, code, reason) => {
+      const ended = await fairlead(args);
+      expect(ended).toMatchObject({ code });
+      expect(ended.out).toContain(reason);
+    },
+    60_000,
+  );
+
+  test("every command answers --help with an example, without reading its environment", async () => {
+    for (const name of ["serve", "migrate", "doctor", "tenants", "keys", "runner-tokens"]) {
+      const ended = await fairlead([name, "--help"], { DATABASE_URL: "nonsense" });
+      expect(ended.code).toBe(0);
+      expect(ended.out).toContain(`fairlead ${name}`);
+    }
+  }, 120_000);
+});
+
+describe("the doctor", () => {
+  test("finds nothing wrong with the environment of a running plane", async () => {
+    const { code, out } = await fairlead(["doctor", "--json"]);
+    const findings = JSON.parse(out) as { check: string; ok: boolean }[];
+    expect(findings.filter(({ ok }) => !ok)).toEqual([]);
+    expect(findings.map(({ check }) => check)).toEqual(
+      expect.arrayContaining([
+        "configuration",
+        "database as the app",
+        "database as the sweeper",
+        "migrations",
+        "redis",
+      ]),
+    );
+    expect(code).toBe(0);
+  }, 60_000);
+
+  test.each([
+    ["a superuser", () => ({ DATABASE_URL: world.database.adminUrl }), "is a superuser"],
+    ["a database that is away", () => ({ DATABASE_URL: "postgres://a:b@127.0.0.1:1/x" }), "ECONNREFUSED"],
+    ["a Redis that is away", () => ({ REDIS_URL: "redis://127.0.0.1:1" }), "redis: cannot be used"],
+    ["a missing key", () => ({ FAIRLEAD_ROOT_KEY: "short" }), "rootKey"],
+  ])(
+    "reports %s and ends with 1",
+    async (_what, env, said) => {
+      const { code, out } = await fairlead(["doctor"], env());
+      expect(code).toBe(1);
+      expect(out).toMatch(/^FAIL/m);
+      expect(out).toContain(said);
+    },
+    60_000,
+  );
+});
