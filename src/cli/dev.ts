@@ -1,5 +1,4 @@
 import { readOptions, usage } from "../dev/options.js";
-import { runDev } from "../dev/run-dev.js";
 import type { Command } from "./command.js";
 
 export const devCommand: Command = {
@@ -13,6 +12,8 @@ export const devCommand: Command = {
     }
     // A terminal that was closed must not keep us from stopping in order.
     for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
+    // The whole plane is loaded by those who run it, not by every command.
+    const { runDev } = await import("../dev/run-dev.js");
     await runDev(options, (line) => process.stdout.write(`${line}\n`));
     return 0;
   },

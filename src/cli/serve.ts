@@ -1,4 +1,3 @@
-import { compose } from "../compose.js";
 import { readConfig } from "../platform/config.js";
 import { createLog } from "../platform/log.js";
 import { pendingMigrations } from "../store/migrate.js";
@@ -20,6 +19,8 @@ export const serveCommand: Command = {
     const pending = await pendingMigrations(config.databaseUrl);
     if (pending.length > 0)
       throw new RefusedPosture([`the database lacks ${pending.join(", ")}: run \`fairlead migrate\``]);
+    // The whole plane is loaded by those who run it, not by every command.
+    const { compose } = await import("../compose.js");
     const running = await compose(config, log);
     process.stdout.write(
       `Fairlead serves ${config.roles.join(", ")}${running.http ? ` on ${running.http.url}` : ""}${running.bridge ? `, runners on port ${running.bridge.port}` : ""}\n`,
