@@ -242,7 +242,7 @@ test.each([
   await plane.ended(run);
   expect(run.outcome).toBe(Outcome.OUTCOME_ERROR);
   const { type, message } = run.report!.failure!;
-  if (failure.type !== undefined) expect(type).toBe(failure.type);
+  if ("type" in failure) expect(type).toBe(failure.type);
   expect(message).toMatch(failure.message);
   expect(message).not.toMatch(/ at .*:\d+:\d+/);
 });

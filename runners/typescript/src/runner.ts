@@ -71,6 +71,8 @@ export function createRunner(options: RunnerOptions): Runner {
     for (const [graphId, definition] of Object.entries(options.agents)) {
       agents.set(graphId, await createAgent(graphId, definition));
     }
+    // It may have been stopped while the agents were loaded.
+    stopping.signal.throwIfAborted();
     const announcement = announce(agents.values());
     const backoff = createBackoff(100, 5_000);
     let announcing = true;
