@@ -24,7 +24,7 @@ export async function soak({ stores, load, options, about }: Session): Promise<v
   const readings: Reading[] = [];
   const startedAt = performance.now();
   let runs = 0;
-  let problems = 0;
+  const problems: Record<string, number> = {};
   const read = async (): Promise<void> => {
     const runner = plane.runners[0]?.pid ?? 0;
     const [row] = await query<{ n: number }>(
@@ -56,15 +56,18 @@ export async function soak({ stores, load, options, about }: Session): Promise<v
         () => {},
       );
       runs += result.acknowledged;
-      problems +=
-        Object.values(result.errors).reduce((sum, count) => sum + count, 0) +
-        result.doubled +
-        (result.owed - result.delivered);
+      const found = {
+        ...result.errors,
+        doubled: result.doubled,
+        disordered: result.disordered,
+        undelivered: result.owed - result.delivered,
+      };
+      for (const [what, count] of Object.entries(found)) if (count > 0) problems[what] = (problems[what] ?? 0) + count;
       if (n % 2 === 1) await read();
     }
     const audit = await plane.audit();
     process.stdout.write(
-      `\nSoak of ${options.minutes} minutes: ${runs} runs, ${problems} problems, ${audit?.notFinal} not final, ${audit?.repeated} begun twice\n`,
+      `\nSoak of ${options.minutes} minutes: ${runs} runs, problems ${JSON.stringify(problems)}, ${audit?.notFinal} not final, ${audit?.repeated} begun twice\n`,
     );
     printTable(
       ["minute", "plane MiB", "runner MiB", "plane handles", "runner handles", "Redis keys", "connections", "runs"],
