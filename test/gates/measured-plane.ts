@@ -23,7 +23,7 @@ export interface MeasuredPlane {
   /** Statements that the plane's own connections have sent since the last `resetStatements`. */
   statements(): Promise<number>;
   resetStatements(): Promise<void>;
-  /** Flushes of the write-ahead log since the server began. */
+  /** Flushes of the write-ahead log that statements waited for, since the server began. */
   walFlushes(): Promise<number>;
   /** Connections of the plane to its database. */
   connections(): Promise<number>;
@@ -82,7 +82,8 @@ export async function startMeasuredPlane(env: Readonly<Record<string, string>> =
     resetStatements: async () => {
       await admin.query("select pg_stat_statements_reset()");
     },
-    walFlushes: () => number("select sum(fsyncs) as n from pg_stat_io where object = 'wal'"),
+    walFlushes: () =>
+      number("select sum(fsyncs) as n from pg_stat_io where object = 'wal' and backend_type = 'client backend'"),
     connections: () =>
       number(
         "select count(*) as n from pg_stat_activity where datname = current_database() and application_name like 'fairlead%'",
