@@ -186,6 +186,17 @@ test("a report that the plane answers with MISSING is repeated with the missing 
   expect(custom(run)).toEqual(["only"]);
 });
 
+test("a report that overtook events which are acknowledged before it is answered is sent again, and the run is not given up", async () => {
+  const { say, end, agent } = talker();
+  const { plane } = await world({ echo: agent }, { switches: { dropAcks: true, overtaken: true } });
+  const run = plane.assign();
+  for (const n of [1, 2, 3]) say(n);
+  await until("stored in silence", () => run.stored === 3);
+  end();
+  await plane.ended(run);
+  expect(custom(run)).toEqual([1, 2, 3]);
+});
+
 test("a tail that is too large for a report goes over the stream first", async () => {
   const { plane } = await world({
     echo: async (run: RunContext) => {

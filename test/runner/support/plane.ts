@@ -44,6 +44,8 @@ export interface Switches {
   readonly unavailable: Set<Method>;
   /** The answers of the next reports. */
   readonly reportVerdicts: ReportVerdict[];
+  /** Judge the next report as if the last event were not stored yet, and acknowledge that event before the answer goes out. */
+  overtaken: boolean;
   token: string;
   kind: string;
   /** Forget announcements, as another replica would. */
@@ -86,6 +88,7 @@ export async function startPlane(overrides: Partial<Switches> = {}): Promise<Pla
     holdHeartbeats: false,
     unavailable: new Set(),
     reportVerdicts: [],
+    overtaken: false,
     token: "flr_test",
     kind: "typescript",
     knowsAnnouncements: true,
@@ -188,6 +191,11 @@ export async function startPlane(overrides: Partial<Switches> = {}): Promise<Pla
       answer(refusal);
       return;
     }
+    if (switches.overtaken) {
+      switches.overtaken = false;
+      answerOvertaken(call.request.reports, answer);
+      return;
+    }
     const verdicts = call.request.reports.map((report) => {
       const forced = switches.reportVerdicts.shift();
       if (forced === undefined) return store.finish(report);
@@ -195,6 +203,23 @@ export async function startPlane(overrides: Partial<Switches> = {}): Promise<Pla
       return { run: report.run, verdict: forced, missingFrom: 1, stored: 0 as const, message: "the test said so" };
     });
     answer(null, { verdicts });
+  }
+
+  function answerOvertaken(reports: Report[], answer: sendUnaryData<ReportStatusResponse>): void {
+    const known = reports.map((report) => ({ run: report.run, stored: store.current(report.run)?.stored ?? 0 }));
+    const acknowledgements = known.map((one) => ({ ...one, verdict: BatchVerdict.BATCH_VERDICT_STORED, message: "" }));
+    for (const stream of streams) {
+      stream.write({ message: { $case: "acknowledgements", value: { acknowledgements } } });
+    }
+    const verdict = ReportVerdict.REPORT_VERDICT_MISSING;
+    const verdicts = known.map(({ run, stored }) => ({
+      run,
+      verdict,
+      missingFrom: stored,
+      stored: 0 as const,
+      message: "",
+    }));
+    setTimeout(() => answer(null, { verdicts }), 50);
   }
 
   function heartbeat(

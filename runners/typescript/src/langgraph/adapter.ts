@@ -10,6 +10,7 @@ import { valuesEvent, withInterrupts } from "../run-emitter.js";
 import { type CheckpointSender, createCheckpointSender } from "./checkpoint-sender.js";
 import { type ChunkTranslator, createChunkTranslator } from "./chunks.js";
 import { type CompiledGraph, type GraphSource, graphSource } from "./graph.js";
+import { messageCallbacks } from "./message-callbacks.js";
 import { type GraphConfig, graphCommand, graphConfig } from "./run-config.js";
 import { FairleadSaver } from "./saver.js";
 import { schemasOf } from "./schemas.js";
@@ -134,29 +135,34 @@ async function stream(run: GraphRun, input: unknown, history: CallHistory): Prom
   const { execution, graph, chunks, config } = run;
   const { streamModes, streamSubgraphs } = execution.assignment;
   const modes = new Set(["values", "updates", "checkpoints", "tasks", "custom"]);
-  if (streamModes.includes("messages") || streamModes.includes("messages-tuple")) modes.add("messages");
-  for (const mode of ["tools", "debug"]) if (streamModes.includes(mode)) modes.add(mode);
-  const watch = shouldWatch(history) || modes.has("messages");
+  if (streamModes.includes("debug")) modes.add("debug");
+  const withMessages = streamModes.includes("messages") || streamModes.includes("messages-tuple");
+  const withTools = streamModes.includes("tools");
+  const watch = shouldWatch(history) || withMessages || withTools;
+  const handler = stepCallbacks({
+    history,
+    mayStartWork: () => execution.mayStartWork(),
+    onStep: (step) => chunks.onStep(step),
+    // The tasks of a sub-graph are steps only when its stream was asked for; otherwise the task that runs the sub-graph stands for them.
+    parentOf: (namespace) => taskId(namespace.at(streamSubgraphs ? -1 : 0) ?? ""),
+    messages: withMessages ? messageCallbacks(chunks.messages, streamSubgraphs) : undefined,
+    onTool: withTools
+      ? (namespace, payload) => {
+          if (namespace.length === 0 || streamSubgraphs) void chunks.chunk(namespace, "tools", payload);
+        }
+      : undefined,
+    room: chunks.room,
+  });
   await streamGraph(graph, input, {
     options: {
       ...config,
       signal: execution.signal,
       subgraphs: streamSubgraphs,
-      ...(watch && { callbacks: [callbacks(run, history)] }),
+      ...(watch && { callbacks: [handler] }),
     },
     modes,
     withEvents: streamModes.includes("events"),
     chunks,
-  });
-}
-
-function callbacks({ execution, chunks }: GraphRun, history: CallHistory): object {
-  return stepCallbacks({
-    history,
-    mayStartWork: () => execution.mayStartWork(),
-    onStep: (step) => chunks.onStep(step),
-    // The tasks of a sub-graph are steps only when its stream was asked for; otherwise the task that runs the sub-graph stands for them.
-    parentOf: (namespace) => taskId(namespace.at(execution.assignment.streamSubgraphs ? -1 : 0) ?? ""),
   });
 }
 

@@ -6,7 +6,7 @@ import { messagesToJson } from "../json.js";
 import { type OutgoingEvent, taken } from "../outbox.js";
 import { endedStep, startedStep, stepEvent } from "../steps.js";
 import type { CheckpointSender } from "./checkpoint-sender.js";
-import { createMessageTranslator, type GraphMessage, type MessageMetadata } from "./graph-messages.js";
+import { createMessageTranslator, type MessageTranslator } from "./graph-messages.js";
 import type { FairleadSaver } from "./saver.js";
 import { type CheckpointChunk, type ConfigLike, checkpointOf, type GraphTask, tasksJson, viewJson } from "./view.js";
 
@@ -28,6 +28,9 @@ export interface ChunkTranslator {
   readonly values: string;
   onStep(step: Step): void;
   stepOfTask(id: string): Step | undefined;
+  readonly messages: MessageTranslator;
+  /** What the last event waits for, if it waits. */
+  room(): Promise<void> | undefined;
 }
 
 export interface ChunkOptions {
@@ -39,11 +42,16 @@ export interface ChunkOptions {
 
 export function createChunkTranslator({ execution, saver, sender, asked }: ChunkOptions): ChunkTranslator {
   const steps = new Map<string, Step>();
-  const messages = createMessageTranslator(asked, emit);
+  // A message that is made while a state waits for its checkpoint waits behind that state.
+  const messages = createMessageTranslator(asked, (event) => {
+    if (held === undefined) emit(event);
+    else behind.push(event);
+  });
   let interrupted = false;
   let values = "";
   /** A state whose checkpoint is expected next. */
   let held: { readonly json: string; readonly state: unknown } | undefined;
+  let behind: OutgoingEvent[] = [];
   /** What the last emit waits for; whoever handles the next chunk waits for it first. */
   let room: Promise<void> | undefined;
 
@@ -73,7 +81,6 @@ export function createChunkTranslator({ execution, saver, sender, asked }: Chunk
     else if (mode === "updates") onUpdates(namespace, payload as Record<string, unknown>);
     else if (mode === "checkpoints") waits = onCheckpoint(namespace, payload as CheckpointChunk);
     else if (mode === "tasks") onTask(namespace, payload as GraphTask);
-    else if (mode === "messages") messages.message(namespace, ...(payload as [GraphMessage, MessageMetadata]));
     else if (mode === "custom") onCustom(namespace, payload);
     else if (mode === "tools") onTool(namespace, payload as Record<string, unknown>);
     else if (mode === "debug") onDebug(namespace, payload as DebugChunk);
@@ -105,6 +112,9 @@ export function createChunkTranslator({ execution, saver, sender, asked }: Chunk
     held = undefined;
     send(head(Family.FAMILY_VALUES, "values", []), json);
     messages.values(state);
+    const waiting = behind;
+    behind = [];
+    for (const event of waiting) emit(event);
   }
 
   function onUpdates(namespace: readonly string[], payload: Record<string, unknown>): void {
@@ -206,6 +216,12 @@ export function createChunkTranslator({ execution, saver, sender, asked }: Chunk
 
   return {
     chunk,
+    messages,
+    room: () => {
+      const waits = room;
+      room = undefined;
+      return waits;
+    },
     langchainEvent: (event) => {
       let json: string;
       try {

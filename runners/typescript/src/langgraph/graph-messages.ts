@@ -12,7 +12,7 @@ import {
 } from "../message-grammar.js";
 import type { OutgoingEvent } from "../outbox.js";
 
-// LangGraph streams [message or piece of a message, metadata]. Out of it come the v2 grammar, the legacy `messages-tuple` pair and the legacy
+// Out of a message or a piece of one, and the metadata of where it was made, come the v2 grammar, the legacy `messages-tuple` pair and the legacy
 // `messages` events. A piece that is only text, as nearly all are, is written by hand: `toDict` costs ten times as much.
 
 /** What is used of a LangChain message, without importing LangChain. */
@@ -40,8 +40,6 @@ interface Streaming {
   /** Everything of a text-only piece after its content. */
   readonly pieceEnd: string;
   usage: unknown;
-  /** All pieces so far; kept only for the legacy mode `messages`. */
-  whole: GraphMessage | undefined;
 }
 
 interface Heads {
@@ -55,8 +53,10 @@ const metadataHead = eventHead({ family: Family.FAMILY_MESSAGES, mode: "messages
 const completeHead = eventHead({ family: Family.FAMILY_MESSAGES, mode: "messages", name: "messages/complete" });
 
 export interface MessageTranslator {
-  /** From stream mode `messages`. */
+  /** A message or a piece of one. */
   message(namespace: readonly string[], message: GraphMessage, metadata: MessageMetadata): void;
+  /** A piece from a sub-graph whose stream was not asked for: only the legacy mode `messages` shows it. */
+  hiddenPiece(piece: GraphMessage, metadata: MessageMetadata): void;
   /** The node has ended, so what it streamed is complete. */
   nodeEnded(namespace: readonly string[], node: string): void;
   /** A state of the thread itself: its messages are complete. */
@@ -73,6 +73,8 @@ export function createMessageTranslator(
   const asMessages = asked.has("messages");
   const streaming = new Map<string, Streaming>();
   const completed = new Set<string>();
+  /** All pieces so far by message; kept only for the legacy mode `messages`. */
+  const wholes = new Map<string, GraphMessage>();
   const headsByPlace = new Map<string, Heads>();
   /** LangGraph passes the same object with every piece of a message. */
   const metadataJson = new WeakMap<MessageMetadata, string>();
@@ -98,20 +100,25 @@ export function createMessageTranslator(
       const head = asTuple ? current.heads.tuple : current.heads.body;
       emit({ head, body: last?.body ?? "", legacyBody, delta: last?.delta ?? true });
     }
-    if (!asMessages) return;
-    current.whole = current.whole?.concat?.(piece) ?? piece;
-    emit({ head: partialHead, body: "", legacyBody: messagesToJson([current.whole], "messages"), delta: true });
+    if (asMessages) grow(piece, id, metadata);
+  }
+
+  function grow(piece: GraphMessage, id: string, metadata: MessageMetadata): void {
+    const before = wholes.get(id);
+    if (before === undefined) {
+      const { tags: _tags, name: _name, ...shown } = metadata;
+      emit({ head: metadataHead, body: "", legacyBody: JSON.stringify({ [id]: { metadata: shown } }), delta: false });
+    }
+    const grown = before?.concat?.(piece) ?? piece;
+    wholes.set(id, grown);
+    emit({ head: partialHead, body: "", legacyBody: messagesToJson([grown], "messages"), delta: true });
   }
 
   function begin(namespace: readonly string[], id: string, node: string, metadata: MessageMetadata): Streaming {
     const heads = headsFor(namespace, node);
     const [open, start] = startMessage(id, "ai", startMetadata(metadata));
     send(heads.body, start);
-    if (asMessages) {
-      const { tags: _tags, name: _name, ...shown } = metadata;
-      emit({ head: metadataHead, body: "", legacyBody: JSON.stringify({ [id]: { metadata: shown } }), delta: false });
-    }
-    return { open, namespace, node, heads, pieceEnd: pieceEnd(id), usage: undefined, whole: undefined };
+    return { open, namespace, node, heads, pieceEnd: pieceEnd(id), usage: undefined };
   }
 
   /** A message that was not streamed: made by a node, or by a model that answers at once. */
@@ -185,6 +192,9 @@ export function createMessageTranslator(
 
   return {
     message,
+    hiddenPiece: (piece, metadata) => {
+      if (asMessages && piece.id !== undefined) grow(piece, piece.id, metadata);
+    },
     nodeEnded,
     values,
     end: () => {

@@ -3,12 +3,12 @@ import type { ChunkTranslator } from "./chunks.js";
 import type { CompiledGraph } from "./graph.js";
 import type { GraphConfig } from "./run-config.js";
 
-// Three ways to hear what a graph does, the cheapest that serves:
+// Three ways to hear what a graph does, the cheapest that serves. Messages and tool calls are heard through callbacks in all of them.
 //
 // 1. As the parent of the graph: LangGraph pushes what a sub-graph streams into the stream of its parent, synchronously. Standing in for a parent
 //    saves the trip of each chunk through three web streams, 40 to 60 µs a chunk, and lets nothing lag behind the graph. The key is LangGraph's
 //    own (CONFIG_KEY_STREAM), so a small graph is tried once per process before it is relied upon.
-// 2. `stream`, for modes that LangGraph makes with callbacks (messages, tools) or that are asked for verbatim (debug).
+// 2. `stream`, when the first does not work.
 // 3. `streamEvents`, for the legacy mode `events`, which is LangChain's own.
 
 export interface StreamRequest {
@@ -28,16 +28,13 @@ interface LooseGraph {
   streamEvents(input: unknown, options: object): AsyncIterable<unknown>;
 }
 
-const pushed = new Set(["values", "updates", "checkpoints", "tasks", "custom"]);
-
 export async function streamGraph(graph: CompiledGraph, input: unknown, request: StreamRequest): Promise<void> {
   const { modes, withEvents, options } = request;
   const loose = graph as unknown as LooseGraph;
   if (withEvents) return withLangChainEvents(loose, input, request);
-  const plain = [...modes].every((mode) => pushed.has(mode));
   // With a checkpoint map LangGraph names the stream of an interrupt after the deepest sub-graph, if there is a parent.
   const mapped = options.configurable["checkpoint_map"] !== undefined;
-  if (plain && !mapped && (await pushesToParent())) return asParent(loose, input, request);
+  if (!mapped && (await pushesToParent())) return asParent(loose, input, request);
   const streamMode = [...modes];
   for await (const chunk of await loose.stream(input, { ...options, streamMode })) await handle(chunk, request);
 }
@@ -69,28 +66,32 @@ type Chunk = [namespace: readonly string[], mode: string, payload: unknown];
 
 async function asParent(graph: LooseGraph, input: unknown, { options, modes, chunks }: StreamRequest): Promise<void> {
   let failure: Error | undefined;
-  /** What has to be waited for; chunks that come meanwhile wait behind it. */
-  let busy: Promise<void> | undefined;
+  /** Chunks that came while an earlier one is waited for. */
+  const queue: Chunk[] = [];
+  let draining: Promise<void> | undefined;
 
   function push(chunk: Chunk): void {
     // Sub-graphs push here too. The stream of a run that did not ask for them does not have them.
     if (chunk[0].length > 0 && !options.subgraphs) return;
     // Thrown into LangGraph's loop, which ends the run with it.
     if (failure !== undefined) throw failure;
-    if (busy !== undefined) busy = busy.then(() => chunks.chunk(...chunk)).catch(fail);
-    else
-      busy = chunks
-        .chunk(...chunk)
-        ?.catch(fail)
-        .finally(settle);
+    if (draining !== undefined) {
+      queue.push(chunk);
+      return;
+    }
+    const waits = chunks.chunk(...chunk);
+    if (waits !== undefined) draining = drain(waits);
   }
 
-  function fail(error: unknown): void {
-    failure ??= error instanceof Error ? error : new Error(String(error));
-  }
-
-  function settle(): void {
-    busy = undefined;
+  async function drain(first: Promise<void>): Promise<void> {
+    try {
+      await first;
+      for (let next = queue.shift(); next !== undefined; next = queue.shift()) await chunks.chunk(...next);
+    } catch (error) {
+      queue.length = 0;
+      failure ??= error instanceof Error ? error : new Error(String(error));
+    }
+    draining = undefined;
   }
 
   const parent = { modes, push };
@@ -100,7 +101,7 @@ async function asParent(graph: LooseGraph, input: unknown, { options, modes, chu
     // It yields nothing, but ends when the graph does.
     for await (const _ of await graph.stream(input, { ...options, configurable, writer, streamMode: ["custom"] }));
   } finally {
-    await busy;
+    await draining;
   }
   if (failure !== undefined) throw failure;
 }
@@ -120,7 +121,7 @@ function pushesToParent(): Promise<boolean> {
 
 async function tryParent(): Promise<boolean> {
   const seen: string[] = [];
-  const parent = { modes: new Set(pushed), push: ([, mode]: Chunk) => seen.push(mode) };
+  const parent = { modes: new Set(["values", "updates", "tasks"]), push: ([, mode]: Chunk) => seen.push(mode) };
   const graph = new StateGraph(MessagesAnnotation)
     .addNode("node", (_state, config) => {
       config.writer?.("written");
