@@ -764,7 +764,7 @@ create function run_end(p_tenant uuid, p_run uuid, p_status text, p_reason text,
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 2589 characters, md5 f1c02e3f6680e6e54dc1cd26612adf3f;
+  -- body of 2611 characters, md5 5846c89d5581709817f3f8032f76fb20;
 grant execute on function run_end(p_tenant uuid, p_run uuid, p_status text, p_reason text, p_error json, p_end bytea, p_end_count integer) to fairlead_app;
 grant execute on function run_end(p_tenant uuid, p_run uuid, p_status text, p_reason text, p_error json, p_end bytea, p_end_count integer) to fairlead_sweeper;
 
@@ -816,7 +816,7 @@ create function run_finish_v1(p_tenants text, p_items json, p_tail bytea[], p_en
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 7150 characters, md5 08b9d7b48ab4926eea7b65333fb5209f;
+  -- body of 7242 characters, md5 7f488b8f492b43b125cbd9b928cc244d;
 grant execute on function run_finish_v1(p_tenants text, p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[], p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_app;
 grant execute on function run_finish_v1(p_tenants text, p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[], p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_sweeper;
 

@@ -47,6 +47,7 @@ export function createRunnerService(
     call: ServerUnaryCall<Request, Response>,
     callback: sendUnaryData<Response>,
     work: (scope: RunnerScope, gone: AbortSignal) => Promise<Response>,
+    withinMs?: number,
   ): void => {
     const gone = new AbortController();
     let isAnswered = false;
@@ -58,13 +59,13 @@ export function createRunnerService(
       isAnswered = true;
       callback(error, response);
     };
-    Promise.resolve()
+    const done = Promise.resolve()
       .then(() => authenticate(call.metadata))
-      .then((scope) => work(scope, gone.signal))
-      .then(
-        (response) => answer(null, response),
-        (error: unknown) => answer(toWireError(error, plane.log)),
-      );
+      .then((scope) => work(scope, gone.signal));
+    (withinMs === undefined ? done : inTime(done, withinMs)).then(
+      (response) => answer(null, response),
+      (error: unknown) => answer(toWireError(error, plane.log)),
+    );
   };
 
   const sessionOf = (scope: RunnerScope, runnerId: string) => {
@@ -122,23 +123,28 @@ export function createRunnerService(
       }),
 
     heartbeat: (call, callback) =>
-      unary(call, callback, async (scope) => {
-        if (call.request.runs.length > maxRunsPerCall) throw invalidInput("runs", `at most ${maxRunsPerCall}`);
-        const session = sessionOf(scope, call.request.runnerId);
-        const pulse = async (run: RunRef): Promise<Pulse> => {
-          const checked = fromWireRun(run, session.queue);
-          if ("complaint" in checked) throw new DomainError("INVALID_INPUT", checked.complaint);
-          const renewed = await plane.path.renew(checked.ok);
-          if (!renewed.alive) session.held.delete(runKey(checked.ok.tenantId, checked.ok.runId));
-          return {
-            run,
-            superseded: !renewed.alive,
-            cancel: renewed.cancel !== null,
-            trustedMs: renewed.alive ? plane.limits.leaseMs : 0,
+      unary(
+        call,
+        callback,
+        async (scope) => {
+          if (call.request.runs.length > maxRunsPerCall) throw invalidInput("runs", `at most ${maxRunsPerCall}`);
+          const session = sessionOf(scope, call.request.runnerId);
+          const pulse = async (run: RunRef): Promise<Pulse> => {
+            const checked = fromWireRun(run, session.queue);
+            if ("complaint" in checked) throw new DomainError("INVALID_INPUT", checked.complaint);
+            const renewed = await plane.path.renew(checked.ok);
+            if (!renewed.alive) session.held.delete(runKey(checked.ok.tenantId, checked.ok.runId));
+            return {
+              run,
+              superseded: !renewed.alive,
+              cancel: renewed.cancel !== null,
+              trustedMs: renewed.alive ? plane.limits.leaseMs : 0,
+            };
           };
-        };
-        return { pulses: await Promise.all(call.request.runs.map(pulse)) };
-      }),
+          return { pulses: await Promise.all(call.request.runs.map(pulse)) };
+        },
+        plane.limits.heartbeatMs * 0.6,
+      ),
 
     watchCancels: (stream) => {
       Promise.resolve()
@@ -161,4 +167,17 @@ export function createRunnerService(
         .catch((error: unknown) => refuse(stream, error));
     },
   };
+}
+
+/** A store that stands still is away: the runner must hear so before it gives up waiting. */
+async function inTime<Result>(work: Promise<Result>, ms: number): Promise<Result> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new DomainError("UNAVAILABLE")), ms);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }

@@ -103,6 +103,8 @@ export function createSessions(plane: Plane): Sessions {
     },
     all: () => sessions.values(),
     closed: (session) => {
+      // A plane that shuts down closes the streams of runners that live: they come back, to it or to another.
+      if (plane.parked.isDraining()) return;
       if (session.eventStreams.size + session.cancelStreams.size > 0 || session.held.size === 0) return;
       const items: HeldRun[] = [...session.held.values()].map((run) => ({ ...run, queue: session.queue }));
       // Never shorter than a heartbeat takes to come round: a runner that lives is not robbed because a proxy closed its streams.

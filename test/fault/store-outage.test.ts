@@ -138,6 +138,32 @@ describe("a Postgres that cannot be reached", () => {
     120_000,
   );
 
+  test.each(outages)(
+    "because it %s costs a runner of the SDK no attempt either",
+    async (_how, hurt) => {
+      const sdk = await startRunner({ address: plane.grpcAddress, token: world.sharedToken });
+      const { body } = await client.json<{ run_id: string; thread_id: string }>("POST", "/runs", {
+        assistant_id: "brittle",
+        input: { events: 40, everyMs: 200 },
+        on_completion: "keep",
+      });
+      acknowledged.push({ tenantId: world.tenants[0]!.id, runId: body.run_id });
+      const path = `/threads/${body.thread_id}/runs/${body.run_id}`;
+      const read = async (): Promise<string> => (await client.json<{ status: string }>("GET", path)).body.status;
+      await until("the run is under way", async () => (await read()) === "running");
+      hurt(proxy);
+      const since = performance.now();
+      await until("two leases have passed", () => performance.now() - since > 2 * leaseMs, 60_000);
+      proxy.heal();
+      await until("the run has ended", async () => /success|error/.test(await read()), 60_000);
+      const { body: ended } = await client.json<{ status: string }>("GET", `${path}/join`);
+      expect(ended).toMatchObject({ counted: 40, attempt: 1 });
+      sdk.kill("SIGTERM");
+      await sdk.ended;
+    },
+    120_000,
+  );
+
   test("or is cut, gone or slow under load: clients get 2xx or 503, and what was acknowledged is done", async () => {
     runner = await startRunner({ address: plane.grpcAddress, token: world.sharedToken, capacity: 20 });
     const stop = load(client, world.tenants[0]!.id, acknowledged, broken);

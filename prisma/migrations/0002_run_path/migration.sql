@@ -474,7 +474,9 @@ begin
   ), settled as (
     update thread t set
       last_seq = (j.r).thread_base + j.last,
-      status = case when (j.q).id is not null then 'busy' when j.status = 'waiting' then 'interrupted' when j.status in ('error', 'timeout') then 'error'
+      status = case when (j.q).id is not null then 'busy' when j.status = 'waiting' then 'interrupted'
+        -- An edit that failed says nothing about the thread.
+        when j.status in ('error', 'timeout') and j.purpose = 'run' then 'error'
         when j.asks then 'interrupted' else 'idle' end,
       values = case when p_values[j.ord] is null then t.values end,
       values_run_id = case when p_values[j.ord] is null then t.values_run_id else j.run_id end,
@@ -531,7 +533,7 @@ begin
     end if;
     update thread t set last_seq = r.thread_base + r.last_seq, updated_at = v_now,
       status = case when q.id is not null then 'busy'
-        when p_status in ('error', 'timeout') then 'error'
+        when p_status in ('error', 'timeout') and r.purpose = 'run' then 'error'
         when exists (select 1 from interrupt n where n.tenant_id = p_tenant and n.thread_id = r.thread_id and n.status = 'open') then 'interrupted' else 'idle' end,
       interrupts = case when exists (select 1 from interrupt n where n.tenant_id = p_tenant and n.thread_id = r.thread_id and n.status = 'open') then t.interrupts end,
       deleted_at = case when r.delete_thread then v_now else t.deleted_at end

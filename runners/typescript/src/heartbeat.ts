@@ -1,9 +1,9 @@
 import { createBackoff, nextDelayMs, succeeded } from "./backoff.js";
 import type { HeartbeatRequest, HeartbeatResponse, Pulse } from "./generated/fairlead/runner/v1/runner.js";
 import type { HeldRun } from "./held-run.js";
-import { isTrusted, leaseEnd } from "./lease.js";
+import { holdOn, isTrusted, leaseEnd } from "./lease.js";
 import type { Logger } from "./log.js";
-import { describeCallError } from "./transport.js";
+import { describeCallError, saysStoreIsAway } from "./transport.js";
 
 // One timer and one call for all runs. A run of a few milliseconds is over before either concerns it.
 
@@ -87,6 +87,10 @@ export function createHeartbeat(options: HeartbeatOptions): Heartbeat {
       for (const pulse of pulses) options.onPulse(pulse, sentAt);
     } catch (error) {
       if (options.onError(error)) return;
+      if (saysStoreIsAway(error)) {
+        const now = performance.now();
+        for (const run of named) holdOn(run.lease, now, run.assignment.leaseMs);
+      }
       const delayMs = nextDelayMs(backoff);
       notBefore = performance.now() + delayMs;
       options.log.debug(`Heartbeat failed (${describeCallError(error)}); again in ${Math.round(delayMs)} ms.`);

@@ -9,24 +9,31 @@ export const OFFER_MS = 5_000;
 export interface Lease {
   trustedSince: number;
   trustedMs: number;
+  /** A plane that cannot reach its store takes no run from anybody: its saying so is a reason to go on with what has begun, not to begin more. */
+  heldUntil: number;
   /** Work that waits for the next renewal, or for the end. */
   waiting: (() => void)[];
 }
 
 export function offeredLease(now: number, leaseMs: number): Lease {
-  return { trustedSince: now, trustedMs: Math.min(OFFER_MS, leaseMs), waiting: [] };
+  return { trustedSince: now, trustedMs: Math.min(OFFER_MS, leaseMs), heldUntil: 0, waiting: [] };
 }
 
 export function renew(lease: Lease, sentAt: number, trustedMs: number): void {
   // An answer that arrives out of order must not shorten what a later one gave.
-  if (sentAt + trustedMs <= leaseEnd(lease)) return;
+  if (sentAt + trustedMs <= lease.trustedSince + lease.trustedMs) return;
   lease.trustedSince = sentAt;
   lease.trustedMs = trustedMs;
   wake(lease);
 }
 
 export function leaseEnd(lease: Lease): number {
-  return lease.trustedSince + lease.trustedMs;
+  return Math.max(lease.trustedSince + lease.trustedMs, lease.heldUntil);
+}
+
+/** The plane answered at `now` that its store is away. After it is back, nothing is taken for one whole lease. */
+export function holdOn(lease: Lease, now: number, leaseMs: number): void {
+  if (isTrusted(lease, now)) lease.heldUntil = Math.max(lease.heldUntil, now + leaseMs);
 }
 
 export function isTrusted(lease: Lease, now: number): boolean {

@@ -29,7 +29,7 @@ export function connect(address: string, token: string, tls: TlsOptions | undefi
     "grpc.keepalive_timeout_ms": 5_000,
     "grpc.keepalive_permit_without_calls": 1,
     "grpc.initial_reconnect_backoff_ms": 100,
-    "grpc.max_reconnect_backoff_ms": 5_000,
+    "grpc.max_reconnect_backoff_ms": 1_000,
     // Assignments carry whole checkpoints, and batches whole states: the plane sets the limits and says so.
     "grpc.max_receive_message_length": -1,
     "grpc.max_send_message_length": -1,
@@ -120,6 +120,12 @@ export function describeCallError(error: unknown): string {
   const { details, message } = error as Partial<ServiceError>;
   const name = Object.entries(status).find(([, value]) => value === statusOf(error))?.[0] ?? "UNKNOWN";
   return `${name}: ${details || message || String(error)}`;
+}
+
+/** Did the plane itself answer that it cannot reach its store? A plane that cannot be reached says nothing. */
+export function saysStoreIsAway(error: unknown): boolean {
+  const { metadata } = error as Partial<ServiceError>;
+  return statusOf(error) === status.UNAVAILABLE && metadata?.get("fairlead-code")[0] === "UNAVAILABLE";
 }
 
 /** Does the plane refuse this runner itself? Then no call of it will work until a person changes something. */

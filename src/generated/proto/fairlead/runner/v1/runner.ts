@@ -36,7 +36,8 @@ import {
  *   3. It reports how the run ended. The first recorded outcome stands; a repeated report gets the stored one.
  * Whoever names a generation that is no longer the run's current one is *superseded*: nothing that it sends is stored, and it must stop.
  * An unreachable plane is UNAVAILABLE and says nothing about the run: keep working until `trusted_ms` of the last heartbeat is over, retry,
- * start no new side effect after two thirds of it, stop when it is over.
+ * start no new side effect after two thirds of it, stop when it is over. A plane that answers UNAVAILABLE itself, with the trailer
+ * `fairlead-code: UNAVAILABLE`, cannot reach its store: nobody's run is taken meanwhile, nor for one lease after, so what has begun may go on.
  */
 
 /** What may be done with a run whose runner was lost. */
