@@ -35,6 +35,8 @@ export interface PendingReport {
   viaStream: boolean;
   /** What the plane answered last; 0 when it did not miss anything yet. */
   missingFrom: number;
+  /** What the plane had acknowledged of the run's events when the report went out. */
+  acknowledged: number;
   inFlight: boolean;
   /** The plane refused the first report as invalid; the second one only says so. */
   reduced: boolean;

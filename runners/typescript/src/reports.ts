@@ -61,7 +61,15 @@ export function createReporter(options: ReporterOptions): Reporter {
 
   function report(run: HeldRun, fields: PendingReport["fields"]): void {
     const waitUntil = run.outbox.sent > 0 ? performance.now() + ACKNOWLEDGED_WITHIN_MS : 0;
-    run.report = { fields, waitUntil, viaStream: false, missingFrom: 0, inFlight: false, reduced: false };
+    run.report = {
+      fields,
+      waitUntil,
+      viaStream: false,
+      missingFrom: 0,
+      acknowledged: 0,
+      inFlight: false,
+      reduced: false,
+    };
     place(run);
   }
 
@@ -134,6 +142,7 @@ export function createReporter(options: ReporterOptions): Reporter {
     const reports = runs.map((run): Report => {
       const pending = run.report!;
       pending.inFlight = true;
+      pending.acknowledged = run.outbox.acknowledged;
       // What a reduced report leaves out is not counted either.
       const tail = pending.reduced ? undefined : tailOf(run.outbox);
       const events = pending.reduced ? run.outbox.acknowledged : emitted(run.outbox);
@@ -176,15 +185,18 @@ export function createReporter(options: ReporterOptions): Reporter {
   }
 
   function missing(run: HeldRun, from: number): void {
+    const pending = run.report!;
+    // The plane judged before it stored what it has acknowledged since: events that the report overtook. It has them by now.
+    const overtook = from > pending.acknowledged && from <= run.outbox.acknowledged;
+    if (overtook) from = run.outbox.acknowledged + 1;
     if (from < 1 || from > run.outbox.next || !rewind(run.outbox, from - 1)) {
       options.onLost(run, `the plane misses its events from ${from}, which are not here any more`);
       return;
     }
-    if (isDrained(run.outbox) && from <= emitted(run.outbox)) {
+    if (!overtook && isDrained(run.outbox) && from <= emitted(run.outbox)) {
       options.onLost(run, `the plane misses its events from ${from}, which it had acknowledged`);
       return;
     }
-    const pending = run.report!;
     const again = pending.missingFrom === from;
     Object.assign(pending, { missingFrom: from, waitUntil: 0, viaStream: false });
     // The same answer twice in a row: something is slow there, and hurry would not help.
