@@ -47,6 +47,9 @@ async function main(argv: readonly string[]): Promise<number> {
   return 0;
 }
 
+// Stores and systems end when this process exits, which a signal alone would not let it do.
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
+
 try {
   process.exitCode = await main(process.argv.slice(2));
 } catch (error) {

@@ -19,6 +19,7 @@ export function startLoadGenerator<Work extends object = Job>(file = "load/main.
     env: { ...process.env, LANGSMITH_TRACING: "false" },
   });
   child.setMaxListeners(0);
+  process.once("exit", () => child.kill("SIGKILL"));
   return {
     pid: child.pid ?? 0,
     run: (job, onStarted, onMeasured) =>
