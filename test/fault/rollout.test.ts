@@ -55,14 +55,15 @@ describe("orderly stops, replicas and rotating connections", () => {
     const env = { FAIRLEAD_LEASE_MS: "10000" };
     let plane = keep(await startPlane({ database, ports, env }));
     let runner = keep(await startRunner({ address: plane.grpcAddress, token: world.sharedToken }));
-    const runId = await create(plane, { assistant_id: "brittle", input: { events: 12, everyMs: 250 } });
+    const runId = await create(plane, { assistant_id: "brittle", input: { events: 80, everyMs: 250 } });
     for (let rollout = 1; rollout <= 3; rollout++) {
       const { fence } = await rowOf(runId);
       await until(
         "the run is under way",
         async () => {
           const row = await rowOf(runId);
-          return row.status === "running" && row.fence >= fence && row.source > 1;
+          // Behind its first heartbeat: before, there is only the offer, which is shorter than a restart.
+          return row.status === "running" && row.fence >= fence && row.source > 4;
         },
         60_000,
       );
