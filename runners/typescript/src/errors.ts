@@ -45,6 +45,9 @@ export function describeFailure(error: unknown): { type: string; message: string
     return { type: type || "Error", message: error.message || type || "The agent failed without a message." };
   }
   if (typeof error === "string") return { type: "Error", message: error };
+  // An error that has been through JSON, as LangGraph keeps those of its tasks.
+  const { name, message } = (error ?? {}) as { name?: unknown; message?: unknown };
+  if (typeof message === "string") return { type: typeof name === "string" && name !== "" ? name : "Error", message };
   try {
     return { type: "Error", message: JSON.stringify(error) ?? String(error) };
   } catch {

@@ -11,6 +11,7 @@ import { describeCallError, saysStoreIsAway } from "./transport.js";
 export const FIRST_HEARTBEAT_MS = 500;
 const MIN_DEADLINE_MS = 500;
 const MIN_PERIOD_MS = 20;
+const MIN_RETRY_MS = 50;
 
 export interface Heartbeat {
   watch(run: HeldRun, now: number): void;
@@ -91,7 +92,8 @@ export function createHeartbeat(options: HeartbeatOptions): Heartbeat {
         const now = performance.now();
         for (const run of named) holdOn(run.lease, now, run.assignment.leaseMs);
       }
-      const delayMs = nextDelayMs(backoff);
+      // A lease must not end between two tries.
+      const delayMs = Math.min(nextDelayMs(backoff), Math.max(MIN_RETRY_MS, shortest / 3));
       notBefore = performance.now() + delayMs;
       options.log.debug(`Heartbeat failed (${describeCallError(error)}); again in ${Math.round(delayMs)} ms.`);
     } finally {

@@ -3,6 +3,7 @@ import {
   type Acknowledgement,
   type Assignment,
   BatchVerdict,
+  type Blob,
   type Checkpoint,
   type Event,
   type EventBatch,
@@ -20,6 +21,7 @@ import {
 
 // What a plane remembers, in memory, with the rules of the protocol. Whatever a runner does against them is kept as a violation.
 
+// Bodies of any shape are read here by tests that know theirs.
 // oxlint-disable-next-line typescript/no-explicit-any
 type Json = any;
 
@@ -217,7 +219,11 @@ export function createPlaneStore() {
     return { checkpoints, blobs: sent };
   }
 
-  return { runs, violations, violated, create, current, append, finish, lineage, nameOf };
+  function blob(digest: Buffer): Blob {
+    return { digest, part: 0, parts: 1, data: blobs.get(digest.toString("hex"))! };
+  }
+
+  return { blob, runs, violations, violated, create, current, append, finish, lineage, nameOf };
 }
 
 /** Special writes of a later run replace those of an earlier one. */

@@ -16,7 +16,7 @@ import { FairleadSaver } from "./saver.js";
 import { schemasOf } from "./schemas.js";
 import { type CallHistory, shouldWatch, stepCallbacks } from "./step-callbacks.js";
 import { streamGraph } from "./stream.js";
-import { type GraphTask, openInterrupts, tasksJson, viewJson } from "./view.js";
+import { type GraphTask, openInterrupts, tasksJson, viewJson, withoutAnswered } from "./view.js";
 
 // A LangGraph.js graph as an agent. Each run gets its own saver, so the graph itself stays shared and unchanged.
 
@@ -27,8 +27,11 @@ export async function langgraphAgent(graphId: string, graph: unknown, options: A
     offer: offerOf(graphId, { ...(sample && schemasOf(sample)), ...options }, "checkpoint"),
     execute: async (execution) => {
       const run = await prepare(execution, source);
-      if (execution.assignment.purpose === Purpose.PURPOSE_UPDATE_STATE) return updateState(run);
-      return execute(run, history);
+      const edits = execution.assignment.purpose === Purpose.PURPOSE_UPDATE_STATE;
+      const ending = edits ? await updateState(run) : await execute(run, history);
+      // A large checkpoint may still be on its way to the outbox, which closes when this returns.
+      await run.sender.settled();
+      return ending;
     },
   };
 }
@@ -88,6 +91,7 @@ async function execute(run: GraphRun, history: CallHistory): Promise<Ending> {
   } catch (error) {
     sender.end();
     if (!execution.signal.aborted) await showFailure(run);
+    await sender.settled().catch(() => {});
     throw error;
   }
   sender.end();
@@ -189,8 +193,9 @@ async function wait(run: GraphRun): Promise<Ending> {
   return { outcome: "waiting", values, interrupts, next: [...state.next] };
 }
 
-function snapshot({ graph, config }: GraphRun): Promise<StateSnapshot> {
-  return graph.getState(pick(config), { subgraphs: true });
+async function snapshot({ graph, config, saver }: GraphRun): Promise<StateSnapshot> {
+  const state = await graph.getState(pick(config), { subgraphs: true });
+  return withoutAnswered(state, (namespace, id) => saver.finishedTasks(namespace, id));
 }
 
 /** The keys with which a state is found: a checkpoint that the run was started from is not where it is now. */

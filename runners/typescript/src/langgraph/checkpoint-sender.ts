@@ -22,6 +22,8 @@ export interface CheckpointSender extends SaverHooks {
   send(events: readonly OutgoingEvent[]): Promise<void>;
   /** Nothing more will be saved. */
   end(): void;
+  /** Resolves when everything has been handed over; rejects when something was refused. */
+  settled(): Promise<void>;
 }
 
 export function createCheckpointSender(
@@ -34,22 +36,29 @@ export function createCheckpointSender(
   let ended = false;
   let last: Promise<void> = Promise.resolve();
   let busy = 0;
+  let refused: Error | undefined;
 
   function send(events: readonly OutgoingEvent[]): Promise<void> {
     const [only, ...more] = events;
     if (only === undefined) return taken;
     // The usual case, a single event with nothing before it, goes without a detour, so that it shares the batch of this turn.
-    if (busy === 0 && more.length === 0) return execution.emit(only);
+    if (busy === 0 && more.length === 0) {
+      const sent = execution.emit(only);
+      if (sent !== taken) sent.catch(refuse);
+      return sent;
+    }
     busy += 1;
     const sent = last.then(async () => {
       for (const event of events) await execution.emit(event);
     });
-    last = sent.then(done, done);
+    last = sent.catch(refuse).finally(() => {
+      busy -= 1;
+    });
     return sent;
   }
 
-  function done(): void {
-    busy -= 1;
+  function refuse(error: unknown): void {
+    refused ??= error instanceof Error ? error : new Error(String(error));
   }
 
   function onCheckpoint(namespace: string, id: string, cargo: Cargo): Promise<void> {
@@ -105,6 +114,10 @@ export function createCheckpointSender(
       ended = true;
       for (const resolve of expected.values()) resolve(false);
       expected.clear();
+    },
+    settled: async () => {
+      while (busy > 0) await last;
+      if (refused !== undefined) throw refused;
     },
   };
 }

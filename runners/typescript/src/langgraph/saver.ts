@@ -28,6 +28,8 @@ type Write = [channel: string, value: unknown];
 
 /** The writes that LangGraph keeps once per task, whatever their position. */
 const specialIndex: Record<string, number> = { __error__: -1, __scheduled__: -2, __interrupt__: -3, __resume__: -4 };
+/** They say what happened to a task; everything else is its output. */
+const controlChannels = new Set(["__error__", "__error_source_node__", "__interrupt__", "__resume__"]);
 const NULL_TASK = "00000000-0000-0000-0000-000000000000";
 /** Remembers that an answer was used, which LangGraph keeps in memory only: a second attempt must not use it again for the next question. */
 const ANSWERED = "__fairlead_answered__";
@@ -82,6 +84,7 @@ export class FairleadSaver extends BaseCheckpointSaver {
     for (const checkpoint of assignment.checkpoints) {
       if (checkpoint.lineage === LINEAGE) this.#seed(checkpoint, blobs);
     }
+    if (this.#answered) this.#dropAnswer();
   }
 
   /** Did an earlier attempt of this run use the answer that the run was started with? */
@@ -107,6 +110,15 @@ export class FairleadSaver extends BaseCheckpointSaver {
   toWire(namespace: string, id: string, view: string): WireCheckpoint | undefined {
     const saved = this.#saved.get(namespace)?.get(id);
     return saved && { ...wireCheckpoint(saved), view: Buffer.from(view) };
+  }
+
+  /** Tasks of a checkpoint that have given their output: what they had asked is answered. */
+  finishedTasks(namespace: string, id: string): Set<string> {
+    const finished = new Set<string>();
+    for (const { taskId, channel } of this.#saved.get(namespace)?.get(id)?.writes.values() ?? []) {
+      if (!controlChannels.has(channel)) finished.add(taskId);
+    }
+    return finished;
   }
 
   createdAt(id: string): string | undefined {
@@ -206,8 +218,7 @@ export class FairleadSaver extends BaseCheckpointSaver {
       const [type, data] = text === undefined ? await dumps(this.serde, value) : (["json", Buffer.from(text)] as const);
       saved?.writes.set(key, { taskId, index, channel, type, data });
       wire.push({ namespace, checkpointId, taskId, index, channel, type, data });
-      if (channel === "__resume__" && taskId !== NULL_TASK && namespace === "")
-        wire.push(this.#answeredWrite(checkpointId));
+      if (channel === "__resume__" && taskId !== NULL_TASK) wire.push(this.#answeredWrite(namespace, checkpointId));
     }
     if (wire.length > 0) await this.#hooks.onWrites(namespace, checkpointId, wire);
   }
@@ -242,6 +253,13 @@ export class FairleadSaver extends BaseCheckpointSaver {
       writes,
       wire: undefined,
     });
+  }
+
+  /** The answer itself stays among the pending writes when it is used; whoever asks next would get it once more. */
+  #dropAnswer(): void {
+    for (const checkpoints of this.#saved.values()) {
+      for (const { writes } of checkpoints.values()) writes.delete(`${NULL_TASK},${specialIndex["__resume__"]}`);
+    }
   }
 
   #keep(saved: Saved): void {
@@ -302,10 +320,10 @@ export class FairleadSaver extends BaseCheckpointSaver {
     });
   }
 
-  #answeredWrite(checkpointId: string): PendingWrite {
+  #answeredWrite(namespace: string, checkpointId: string): PendingWrite {
     const data = Buffer.from(JSON.stringify(this.#runId));
     return {
-      namespace: "",
+      namespace,
       checkpointId,
       taskId: NULL_TASK,
       index: ANSWERED_INDEX,

@@ -95,6 +95,24 @@ export function checkpointOf(config: ConfigLike | undefined, needsId: boolean): 
   };
 }
 
+/** Names the tasks of a checkpoint that have given their output. */
+export type FinishedTasks = (namespace: string, checkpointId: string) => ReadonlySet<string>;
+
+/** A state without the questions of tasks that have been answered since: LangGraph keeps showing them until the step is complete. */
+export function withoutAnswered(state: StateSnapshot, finished: FinishedTasks): StateSnapshot {
+  const { checkpoint_ns: namespace = "", checkpoint_id: id = "" } = (state.config.configurable ?? {}) as Record<
+    string,
+    string
+  >;
+  const done = finished(namespace, id);
+  const tasks = state.tasks.map((task) => ({
+    ...task,
+    interrupts: done.has(task.id) ? [] : task.interrupts,
+    ...(isSnapshot(task.state) && { state: withoutAnswered(task.state, finished) }),
+  }));
+  return { ...state, tasks };
+}
+
 /** Every question that is open in a state, those of sub-graphs under the namespace of the sub-graph. */
 export function openInterrupts(state: Pick<StateSnapshot, "tasks">, namespace: readonly string[] = []): Interrupt[] {
   return (state.tasks as readonly GraphTask[]).flatMap((task) => {
