@@ -130,8 +130,6 @@ function superuserUrl(password: string, port: number): string {
   return `postgresql://${SUPERUSER}:${encodeURIComponent(password)}@127.0.0.1:${port}/postgres`;
 }
 
-// ---- The directory, and the user who owns it ----
-
 function preparePlace(wanted: string): Place {
   const existed = existsSync(wanted);
   if (!existed) makeDirectory(path.resolve(wanted));
@@ -207,8 +205,6 @@ function keep(place: Place, name: string, content: string): void {
   renameSync(`${file}.new`, file);
 }
 
-// ---- A server that is already there ----
-
 async function adoptServer(
   place: Place,
   options: EmbeddedPostgresOptions,
@@ -242,8 +238,6 @@ async function adoptServer(
   await endPostmaster(now.pid, place.data);
   return undefined;
 }
-
-// ---- A new server ----
 
 async function startServer(place: Place, options: EmbeddedPostgresOptions): Promise<{ pid: number; port: number }> {
   const { directory, user } = place;

@@ -211,8 +211,6 @@ async function recordFailure(admin: pg.Client, id: string, migration: Migration,
   }
 }
 
-// ---- What is said when it cannot be done ----
-
 function failedMigration(migration: Migration, error: unknown): SetupError {
   if (error instanceof SetupError) return error;
   const { message, position, code } = error as { message?: string; position?: string; code?: string };

@@ -49,7 +49,8 @@ test("bytes that are no list are refused, and never read past their end", () => 
     fc.property(fc.uint8Array({ maxLength: 80 }), (bytes) => {
       try {
         walkEvents(bytes, (view) => {
-          for (const at of [view.bodyStart, view.bodyEnd, view.legacyStart, view.legacyEnd]) expect(at).toBeLessThanOrEqual(bytes.length);
+          for (const at of [view.bodyStart, view.bodyEnd, view.legacyStart, view.legacyEnd])
+            expect(at).toBeLessThanOrEqual(bytes.length);
         });
       } catch (error) {
         expect((error as Error).name).toBe("MalformedEvents");
@@ -60,7 +61,9 @@ test("bytes that are no list are refused, and never read past their end", () => 
 });
 
 test("a list that was cut anywhere is refused or shorter, never different", () => {
-  const bytes = EventList.encode({ events: [1, 2, 3].map((n) => Event.create({ name: `event-${n}`, body: Buffer.alloc(40, n) })) }).finish();
+  const bytes = EventList.encode({
+    events: [1, 2, 3].map((n) => Event.create({ name: `event-${n}`, body: Buffer.alloc(40, n) })),
+  }).finish();
   for (let cut = 0; cut < bytes.length; cut++) {
     const names: string[] = [];
     let failed = false;

