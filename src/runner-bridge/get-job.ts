@@ -69,7 +69,8 @@ async function assign(plane: Plane, session: Session, claimed: Claimed): Promise
           continuation(tenant, claimed.threadId, claimed.runId, claimed.fromCheckpointId),
         )
       : { checkpoints: [], blobs: [] };
-    session.held.set(runKey(claimed.tenantId, claimed.runId), claimed);
+    const { tenantId, runId, threadId, fence, attempt, purpose } = claimed;
+    session.held.set(runKey(tenantId, runId), { tenantId, runId, threadId, fence, attempt, purpose });
     return toAssignment(claimed, continued, plane.limits);
   } catch (error) {
     plane.log.warn({ err: (error as Error).message, runId: claimed.runId }, "an assignment could not be made");

@@ -131,7 +131,7 @@ export function createFeeds(
       feed.ring.push(chunk);
       feed.ring.sort((a, b) => a.firstSeq - b.firstSeq);
     } else feed.ring.push(chunk);
-    ringBytes += chunk.body.length;
+    ringBytes += weight(chunk);
     // The map is kept in order of last use, so the quietest run's ring goes first.
     feeds.delete(feed.key);
     feeds.set(feed.key, feed);
@@ -142,14 +142,14 @@ export function createFeeds(
         dropped;
         dropped = ringBytes > limits.ringBytes ? quiet.ring.shift() : undefined
       ) {
-        ringBytes -= dropped.body.length;
+        ringBytes -= weight(dropped);
       }
       if (ringBytes <= limits.ringBytes) return;
     }
   };
 
   const forget = (feed: Feed): void => {
-    for (const chunk of feed.ring) ringBytes -= chunk.body.length;
+    for (const chunk of feed.ring) ringBytes -= weight(chunk);
     feed.ring = [];
     feeds.delete(feed.key);
   };
@@ -344,6 +344,11 @@ function contiguous(ring: readonly LogChunk[], cursor: number): LogChunk[] {
     next = lastOf(chunk) + 1;
   }
   return ready;
+}
+
+/** Memory of a chunk: its body, the frames that are made of it, and what a small object costs. */
+function weight(chunk: LogChunk): number {
+  return chunk.body.length * 2 + 512;
 }
 
 function lastOf(chunk: LogChunk): number {
