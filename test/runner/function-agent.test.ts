@@ -324,6 +324,17 @@ test("steps are told when they start and when they end, with parents, usage and 
   expect(run.events.filter(({ family }) => family === Family.FAMILY_STEPS)).toHaveLength(8);
 });
 
+test("a step of an unknown kind is refused, and a long name makes no id that the plane refuses", async () => {
+  const { plane } = await world({
+    wrong: async (run: RunContext) => run.step("thing" as "tool", "x", () => 1),
+    long: async (run: RunContext) => run.step("tool", "n".repeat(500), () => 1),
+  });
+  const wrong = await plane.ended(plane.assign({ graphId: "wrong" }));
+  expect(wrong.report!.failure!.message).toMatch(/the kind "thing" is unknown\. Use model, tool/);
+  const long = await plane.ended(plane.assign({ graphId: "long" }));
+  expect(long.steps[0]!.id).toMatch(/^[0-9a-f]{64}$/);
+});
+
 test("a command that a plain function cannot follow is refused by name", async () => {
   const { plane } = await world({ echo: async () => ({}) });
   const update = plane.assign({ json: { command: { update: { a: 1 } } } });

@@ -13,7 +13,7 @@ import { describeFailure } from "./errors.js";
 import { fromJson } from "./json.js";
 import type { Logger } from "./log.js";
 import type { Emitter } from "./run-emitter.js";
-import { endedStep, type StepKind, startedStep, stepEvent } from "./steps.js";
+import { endedStep, isStepKind, type StepKind, startedStep, stepEvent, stepId } from "./steps.js";
 
 /** Agents know the shapes of their own data; the SDK does not. */
 // oxlint-disable-next-line typescript/no-explicit-any
@@ -77,11 +77,16 @@ export function createRunContext(
     name: string,
     work: (step: StepInfo) => Result | Promise<Result>,
   ): Promise<Result> {
+    if (!isStepKind(kind)) {
+      throw new TypeError(
+        `step: the kind "${String(kind)}" is unknown. Use model, tool, agent, node, guardrail, handoff or function.`,
+      );
+    }
     await execution.mayStartWork();
     const label = `${kind}:${name}`;
     const nth = (seen.get(label) ?? 0) + 1;
     seen.set(label, nth);
-    const id = `${label}:${nth}`;
+    const id = stepId(kind, name, nth);
     const started = startedStep({ id, kind, name, parentId: currentStep.getStore() });
     void execution.emit(stepEvent(started));
     let usage: unknown;

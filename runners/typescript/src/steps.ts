@@ -1,8 +1,32 @@
+import { hash } from "node:crypto";
 import { eventHead } from "./event-encoding.js";
 import { Family, type Step } from "./generated/fairlead/runner/v1/runner.js";
 import type { OutgoingEvent } from "./outbox.js";
 
 export type StepKind = "model" | "tool" | "agent" | "node" | "guardrail" | "handoff" | "function";
+
+const kinds: ReadonlySet<string> = new Set([
+  "model",
+  "tool",
+  "agent",
+  "node",
+  "guardrail",
+  "handoff",
+  "function",
+] satisfies StepKind[]);
+
+export function isStepKind(kind: unknown): kind is StepKind {
+  return typeof kind === "string" && kinds.has(kind);
+}
+
+/** What the plane takes. */
+const MAX_ID = 200;
+
+/** Readable when it is short enough; the same for the same parts always. */
+export function stepId(...parts: readonly (string | number)[]): string {
+  const id = parts.join(":");
+  return id.length <= MAX_ID ? id : hash("sha256", id, "hex");
+}
 
 const head = eventHead({ family: Family.FAMILY_STEPS });
 const none = Buffer.alloc(0);

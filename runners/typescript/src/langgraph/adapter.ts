@@ -86,6 +86,10 @@ async function execute(run: GraphRun, history: CallHistory): Promise<Ending> {
   }
   const input = await inputOf(run);
   if (input === null && (await stopsAtBreakpoint(run))) return wait(run);
+  if (await branchesOff(run)) {
+    run.config.configurable["checkpoint_id"] = saver.head!.id;
+    saver.branchOff();
+  }
   try {
     await stream(run, input, history);
   } catch (error) {
@@ -114,6 +118,16 @@ async function inputOf(run: GraphRun): Promise<unknown> {
   const input = fromJson(assignment.input, "input") ?? null;
   if (run.saver.head === undefined) await startFromThreadValues(run, assignment);
   return input;
+}
+
+/**
+ * A run may start from an older checkpoint of its thread, for example to have an answer made anew. The plane sends that one alone, with what its
+ * tasks gave when the thread went on from there. Continuing would repeat that; the tasks have to run again.
+ */
+async function branchesOff({ graph, config, saver, execution }: GraphRun): Promise<boolean> {
+  if (saver.head?.runId === execution.assignment.run!.runId || saver.answered || !saver.headHasOutput) return false;
+  const { next, tasks } = await graph.getState(pick(config));
+  return tasks.length > 0 && next.length === 0;
 }
 
 /** The thread was used by agents of another kind only: their state is where this one begins. */

@@ -34,6 +34,8 @@ const NULL_TASK = "00000000-0000-0000-0000-000000000000";
 /** Remembers that an answer was used, which LangGraph keeps in memory only: a second attempt must not use it again for the next question. */
 const ANSWERED = "__fairlead_answered__";
 const ANSWERED_INDEX = -100;
+/** An id that sorts behind all others. */
+const AFTER_ALL = "ffffffff-ffff-6fff-bfff-ffffffffffff";
 const none = Buffer.alloc(0);
 const DELTA_SNAPSHOT = Buffer.from('{"lc":2,"type":"delta_snapshot"');
 
@@ -74,6 +76,7 @@ export class FairleadSaver extends BaseCheckpointSaver {
   readonly #hooks: SaverHooks;
   readonly #runId: string;
   #answered = false;
+  #branchedAt: string | undefined;
 
   constructor(assignment: Assignment, hooks: SaverHooks) {
     super();
@@ -133,10 +136,25 @@ export class FairleadSaver extends BaseCheckpointSaver {
     return this.#saved.get("")?.get(id)?.parentId ?? "";
   }
 
+  /** Have tasks of the newest checkpoint given output? */
+  get headHasOutput(): boolean {
+    const newest = this.#newest("");
+    return newest !== undefined && this.finishedTasks("", newest.id).size > 0;
+  }
+
+  /** The thread has gone on from the newest checkpoint that this run was given: the run starts a new branch there. */
+  branchOff(): void {
+    this.#branchedAt = this.#newest("")?.id;
+  }
+
   override async getTuple(config: Config): Promise<CheckpointTuple | undefined> {
     const { checkpoint_ns: namespace = "", checkpoint_id: id } = config.configurable ?? {};
     const saved = id ? this.#saved.get(namespace)?.get(id) : this.#newest(namespace);
-    return saved && this.#tuple(config, saved);
+    if (saved === undefined) return undefined;
+    const tuple = await this.#tuple(config, saved);
+    // LangGraph asks for the newest to see whether the one that it was sent to is older. What has come after is not here; that it has, is enough.
+    if (!id && namespace === "" && saved.id === this.#branchedAt) tuple.checkpoint.id = AFTER_ALL;
+    return tuple;
   }
 
   override async *list(

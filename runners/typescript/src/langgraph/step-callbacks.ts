@@ -1,7 +1,7 @@
 import { isGraphBubbleUp } from "@langchain/langgraph";
 import { describeFailure } from "../errors.js";
 import type { Step } from "../generated/fairlead/runner/v1/runner.js";
-import { endedStep, type StepKind, startedStep } from "../steps.js";
+import { endedStep, type StepKind, startedStep, stepId } from "../steps.js";
 import { graphNamespace, type MessageCallbacks } from "./message-callbacks.js";
 
 // Model and tool calls, and messages, seen through LangChain's callbacks. The handler is awaited before a model or a tool starts, so it is also
@@ -68,7 +68,7 @@ export function stepCallbacks(options: StepCallbackOptions): object {
     const label = `${parentId}:${kind}:${name}`;
     const nth = (counts.get(label) ?? 0) + 1;
     counts.set(label, nth);
-    const step = startedStep({ id: `${label}:${nth}`, kind, name, parentId, namespace: namespace.slice(0, -1) });
+    const step = startedStep({ id: stepId(label, nth), kind, name, parentId, namespace: namespace.slice(0, -1) });
     running.set(runId, step);
     options.onStep(step);
   }
