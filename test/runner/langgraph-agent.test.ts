@@ -25,16 +25,6 @@ const counting = new StateGraph(State)
 
 const valuesOf = (run: StoredRun): Record<string, unknown> =>
   JSON.parse(run.report!.values.toString()) as Record<string, unknown>;
-const _viewOf = (
-  run: StoredRun,
-): { values: object; next: string[]; tasks: { error: string | null }[]; metadata: object } =>
-  JSON.parse(
-    run.checkpoints
-      .filter(({ namespace }) => namespace === "")
-      .at(-1)!
-      .view.toString(),
-  );
-
 test("a graph that does not come to an end is stopped at the limit that the client set", async () => {
   const graph = new StateGraph(State)
     .addNode("loop", async () => ({ log: ["x"] }))
