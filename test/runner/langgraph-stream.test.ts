@@ -146,6 +146,9 @@ test("tokens are deltas, and the message around them is told in the grammar of t
     { event: "message-finish" },
   ]);
   expect(told.filter(({ retention }) => retention === Retention.RETENTION_DELTA)).toHaveLength(4);
+  // The message is whole before the node that made it tells its update.
+  const updated = run.events.find(({ family }) => family === Family.FAMILY_UPDATES)!;
+  expect(told.at(-1)!.number).toBeLessThan(updated.number);
   // The id under which it streamed is the id that it keeps.
   expect(JSON.parse(run.report!.values.toString()).messages.at(-1).id).toBe(id);
 });

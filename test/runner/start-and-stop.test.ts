@@ -103,11 +103,17 @@ test("a runner that is stopped while it waits for the plane ends at once", async
 
 test("a drain finishes what ends in time, hands back the rest, and asks for nothing more", async () => {
   const go = gate();
+  const told = gate<unknown>();
   const { plane, runner } = await world(
     {
       quick: () => go.passed.then(() => ({ done: true })),
       slow: (run: RunContext) =>
-        new Promise((_, reject) => run.signal.addEventListener("abort", () => reject(run.signal.reason))),
+        new Promise((_, reject) =>
+          run.signal.addEventListener("abort", () => {
+            told.open(run.signal.reason);
+            reject(run.signal.reason);
+          }),
+        ),
       deaf: () => new Promise(() => {}),
     },
     { capacity: 5 },
@@ -125,6 +131,7 @@ test("a drain finishes what ends in time, hands back the rest, and asks for noth
     expect(run.report!.outcome).toBe(Outcome.OUTCOME_RELEASED);
     expect(run.outcome).toBe(Outcome.OUTCOME_UNSPECIFIED);
   }
+  expect(await told.passed).toMatchObject({ code: "released" });
   expect(polls()).toBe(before);
   expect(late.reports).toEqual([]);
   await runner.ended;

@@ -208,6 +208,25 @@ test("a run without an answer to its heartbeats ends here when its lease ends, a
   expect(run.reports).toEqual([]);
 });
 
+test("a process that stood still past its lease sends nothing of what it makes then", async () => {
+  const go = gate();
+  const { plane } = await world({
+    echo: async (run: RunContext) => {
+      await go.passed;
+      // As SIGSTOP does it: no timer, no answer, and then on as if nothing had been.
+      const until = performance.now() + 1_500;
+      while (performance.now() < until);
+      void run.emit.custom("from the past");
+      return { late: true };
+    },
+  });
+  const run = plane.assign({ heartbeatMs: 100, leaseMs: 1_000 });
+  await until("it is held", () => heartbeats(plane).length > 0);
+  go.open();
+  await plane.ended(plane.assign({ graphId: "nobody" }));
+  expect([run.events, run.reports]).toEqual([[], []]);
+});
+
 test("in the last third of an unanswered lease no step starts; it starts with the next answer", async () => {
   const go = gate();
   const began: number[] = [];

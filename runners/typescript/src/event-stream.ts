@@ -201,7 +201,6 @@ export function createEventStream(options: EventStreamOptions): EventStream {
 
   function resendAll(): void {
     for (const run of options.held()) {
-      run.outbox.sent = 0;
       const streams = run.phase === "running" || run.report?.viaStream === true;
       if (streams && !isDrained(run.outbox)) void touch(run, false);
     }

@@ -42,16 +42,15 @@ export interface ChunkOptions {
 
 export function createChunkTranslator({ execution, saver, sender, asked }: ChunkOptions): ChunkTranslator {
   const steps = new Map<string, Step>();
-  // A message that is made while a state waits for its checkpoint waits behind that state.
+  // A message must not come before the state that it was made from.
   const messages = createMessageTranslator(asked, (event) => {
-    if (held === undefined) emit(event);
-    else behind.push(event);
+    releaseHeld();
+    emit(event);
   });
   let interrupted = false;
   let values = "";
   /** A state whose checkpoint is expected next. */
   let held: { readonly json: string; readonly state: unknown } | undefined;
-  let behind: OutgoingEvent[] = [];
   /** What the last emit waits for; whoever handles the next chunk waits for it first. */
   let room: Promise<void> | undefined;
 
@@ -112,9 +111,6 @@ export function createChunkTranslator({ execution, saver, sender, asked }: Chunk
     held = undefined;
     send(head(Family.FAMILY_VALUES, "values", []), json);
     messages.values(state);
-    const waiting = behind;
-    behind = [];
-    for (const event of waiting) emit(event);
   }
 
   function onUpdates(namespace: readonly string[], payload: Record<string, unknown>): void {
