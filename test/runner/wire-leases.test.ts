@@ -208,7 +208,10 @@ test("a run without an answer to its heartbeats ends here when its lease ends, a
   expect(run.reports).toEqual([]);
 });
 
-test("a process that stood still past its lease sends nothing of what it makes then", async () => {
+test.each([
+  ["goes on", (run: RunContext) => new Promise((resolve) => run.signal.addEventListener("abort", resolve))],
+  ["ends", async () => ({ late: true })],
+])("a process that stood still past its lease and %s then sends nothing of what it makes", async (_what, then) => {
   const go = gate();
   const { plane } = await world({
     echo: async (run: RunContext) => {
@@ -217,7 +220,7 @@ test("a process that stood still past its lease sends nothing of what it makes t
       const until = performance.now() + 1_500;
       while (performance.now() < until);
       void run.emit.custom("from the past");
-      return { late: true };
+      return then(run);
     },
   });
   const run = plane.assign({ heartbeatMs: 100, leaseMs: 1_000 });
