@@ -3,6 +3,7 @@ import { auditDatabase, type RunName } from "../support/audit.js";
 import { type TestDatabase, testDatabase } from "../support/postgres.js";
 import { type PlaneProcess, planePorts, startPlane, startRunner, type TestProcess } from "../support/processes.js";
 import { type ProtocolClient, protocolClient, type SseFrame } from "../support/protocol-client.js";
+import { withAdmin } from "../support/template-database.js";
 import { makeTenants, type TestTenants } from "../support/tenants.js";
 import { until } from "../support/until.js";
 
@@ -49,6 +50,13 @@ describe("a runner that is killed", () => {
       });
     }
 
+    // A run that was offered and not begun would come back in its first attempt.
+    await until("every run was begun", () =>
+      withAdmin(database.adminUrl, async (admin) => {
+        const { rows } = await admin.query("select bool_and(confirmed) as begun from run where status = 'running'");
+        return rows[0].begun === true;
+      }),
+    );
     runner.kill("SIGKILL");
     runner = await startRunner({ address: plane.grpcAddress, token: world.sharedToken, capacity: 20 });
 
