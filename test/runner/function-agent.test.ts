@@ -133,10 +133,13 @@ test("a question ends the run as waiting, and the answer continues it; every que
       const name = run.interrupt({ ask: "name" });
       asked.push(name);
       const age = run.interrupt({ ask: "age" });
-      return { name, age };
+      return { name, age, greeting: run.input.greeting };
     },
   });
-  const first = plane.assign({ json: { input: {}, threadValues: { old: true } }, streamModes: ["values", "updates"] });
+  const first = plane.assign({
+    json: { input: { greeting: "hi" }, threadValues: { old: true } },
+    streamModes: ["values", "updates"],
+  });
   await plane.ended(first);
   const [question] = first.report!.interrupts;
   expect(first.outcome).toBe(Outcome.OUTCOME_WAITING);
@@ -161,7 +164,7 @@ test("a question ends the run as waiting, and the answer continues it; every que
   const byId = { [second.report!.interrupts[0]!.id]: 36 };
   const third = plane.assign({ ...plane.store.lineage(threadId), threadId, json: { command: { resume: byId } } });
   await plane.ended(third);
-  expect(JSON.parse(third.report!.values.toString())).toEqual({ name: "Ada", age: 36 });
+  expect(JSON.parse(third.report!.values.toString())).toEqual({ name: "Ada", age: 36, greeting: "hi" });
   expect(asked).toEqual(["Ada", "Ada"]);
   expect(JSON.parse(third.checkpoints.at(-1)!.view.toString())).toMatchObject({ next: [], tasks: [] });
 

@@ -60,7 +60,7 @@ async function run(execution: Execution, work: AgentFunction, history: boolean):
     throw new Question(interruptId(assignment, episode, index), value);
   };
   try {
-    const result = await work(createRunContext(execution, speak, interrupt));
+    const result = await work(createRunContext(execution, speak, interrupt, episode.input));
     const values = result === undefined ? execution.remembered() : toJson(result, "The result of the agent function");
     return succeed(execution, emitter, values, episode, history);
   } catch (error) {

@@ -16,12 +16,15 @@ export interface Episode {
   /** The run that asked first. It makes the ids of questions differ between episodes of one thread. */
   readonly origin: string;
   readonly answers: readonly unknown[];
+  /** What the first run was started with, as JSON text: the function starts again from its beginning, so it needs it again. */
+  readonly input: string;
   /** Did an earlier run of this episode end with a question? */
   readonly continued: boolean;
 }
 
 export function episodeOf(assignment: Assignment, resume: unknown): Episode {
-  const fresh: Episode = { origin: assignment.run!.runId, answers: [], continued: false };
+  const given = assignment.input.toString("utf8");
+  const fresh: Episode = { origin: assignment.run!.runId, answers: [], input: given, continued: false };
   const newest = newestCheckpoint(assignment);
   if (newest === undefined || newest.lineage !== LINEAGE || newest.head.length === 0) {
     if (resume === undefined || resume === null) return fresh;
@@ -30,10 +33,10 @@ export function episodeOf(assignment: Assignment, resume: unknown): Episode {
       "command.resume: the thread has no open question of this agent. Start a run with an input instead.",
     );
   }
-  const head = fromJson(newest.head, "checkpoint") as { origin: string; answers: unknown[] };
+  const { origin, answers, input } = fromJson(newest.head, "checkpoint") as Omit<Episode, "continued">;
   if (resume === undefined || resume === null) return { ...fresh, continued: true };
-  const open = interruptId(assignment, { ...head, continued: true }, head.answers.length);
-  return { origin: head.origin, answers: [...head.answers, answerTo(open, resume)], continued: true };
+  const open = interruptId(assignment, { origin }, answers.length);
+  return { origin, answers: [...answers, answerTo(open, resume)], input, continued: true };
 }
 
 /** The answer is the value itself, or a map from the ids of questions to answers. */
@@ -50,7 +53,7 @@ function answerTo(open: string, resume: unknown): unknown {
 }
 
 /** 32 hex digits, as LangGraph's own ids have; the same for the same question in every attempt. */
-export function interruptId(assignment: Assignment, episode: Episode, index: number): string {
+export function interruptId(assignment: Assignment, episode: Pick<Episode, "origin">, index: number): string {
   return createHash("sha256").update(`${episode.origin}/${assignment.threadId}/${index}`).digest("hex").slice(0, 32);
 }
 
@@ -100,8 +103,8 @@ export function viewCheckpoint(
   return { head, body, legacyBody: "", delta: false, checkpoints: [checkpoint] };
 }
 
-function episodeHead({ origin, answers }: Episode): string {
-  return JSON.stringify({ origin, answers });
+function episodeHead({ origin, answers, input }: Episode): string {
+  return JSON.stringify({ origin, answers, input });
 }
 
 function waitingTask(assignment: Assignment, { id, taskId, value }: Interrupt): string {

@@ -10,7 +10,6 @@ import {
   threadValuesOf,
 } from "./assignment.js";
 import { describeFailure } from "./errors.js";
-import { fromJson } from "./json.js";
 import type { Logger } from "./log.js";
 import type { Emitter } from "./run-emitter.js";
 import { endedStep, isStepKind, type StepKind, startedStep, stepEvent, stepId } from "./steps.js";
@@ -45,8 +44,8 @@ export interface RunContext<Input = Anything, Values = Anything> {
    */
   step<Result>(kind: StepKind, name: string, work: (step: StepInfo) => Result | Promise<Result>): Promise<Result>;
   /**
-   * Asks a person. The first time, it ends the run as waiting. The run that brings the answer starts the function from its beginning, and then
-   * this call returns the answer. Calls are matched with answers in order, so ask the same questions in the same order each time.
+   * Asks a person. The first time, it ends the run as waiting. The run that brings the answer starts the function from its beginning, with the
+   * input that it had then, and this call returns the answer. Calls are matched with answers in order, so ask the same questions in the same order each time.
    */
   interrupt<Answer = Anything>(question: unknown): Answer;
 }
@@ -67,6 +66,7 @@ export function createRunContext(
   execution: Execution,
   emitter: () => Emitter,
   interrupt: (question: unknown) => unknown,
+  input: string,
 ): RunContext {
   const { assignment } = execution;
   const run = assignment.run!;
@@ -113,7 +113,7 @@ export function createRunContext(
 
   return {
     get input() {
-      return once(this, "input", fromJson(assignment.input, "input") ?? null);
+      return once(this, "input", input === "" ? null : (JSON.parse(input) as unknown));
     },
     get config() {
       return once(this, "config", configOf(assignment));

@@ -157,30 +157,35 @@ async function stream(run: GraphRun, input: unknown, history: CallHistory): Prom
   const withMessages = streamModes.includes("messages") || streamModes.includes("messages-tuple");
   const withTools = streamModes.includes("tools");
   const watch = shouldWatch(history) || withMessages || withTools;
-  const handler = stepCallbacks({
+  const handlers = watch ? [callHandler(run, history, withMessages, withTools)] : undefined;
+  await streamGraph(graph, input, {
+    options: {
+      ...config,
+      signal: execution.signal,
+      subgraphs: streamSubgraphs,
+      ...(handlers && { callbacks: handlers }),
+    },
+    modes,
+    withEvents: streamModes.includes("events"),
+    chunks,
+  });
+}
+
+function callHandler(run: GraphRun, history: CallHistory, withMessages: boolean, withTools: boolean): object {
+  const { execution, chunks } = run;
+  const { streamSubgraphs } = execution.assignment;
+  const onTool = (namespace: readonly string[], payload: object): void => {
+    if (namespace.length === 0 || streamSubgraphs) void chunks.chunk(namespace, "tools", payload);
+  };
+  return stepCallbacks({
     history,
     mayStartWork: () => execution.mayStartWork(),
     onStep: (step) => chunks.onStep(step),
     // The tasks of a sub-graph are steps only when its stream was asked for; otherwise the task that runs the sub-graph stands for them.
     parentOf: (namespace) => taskId(namespace.at(streamSubgraphs ? -1 : 0) ?? ""),
     messages: withMessages ? messageCallbacks(chunks.messages, streamSubgraphs) : undefined,
-    onTool: withTools
-      ? (namespace, payload) => {
-          if (namespace.length === 0 || streamSubgraphs) void chunks.chunk(namespace, "tools", payload);
-        }
-      : undefined,
+    onTool: withTools ? onTool : undefined,
     room: chunks.room,
-  });
-  await streamGraph(graph, input, {
-    options: {
-      ...config,
-      signal: execution.signal,
-      subgraphs: streamSubgraphs,
-      ...(watch && { callbacks: [handler] }),
-    },
-    modes,
-    withEvents: streamModes.includes("events"),
-    chunks,
   });
 }
 

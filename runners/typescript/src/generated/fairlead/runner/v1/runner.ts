@@ -304,8 +304,8 @@ export interface Assignment {
   interruptBefore: string[];
   interruptAfter: string[];
   /**
-   * The checkpoints to continue from, oldest first: the newest of the thread in each namespace, or the ancestors asked for by the run. When the
-   * run asked for one that is not the newest of its namespace, the newest comes too, so that the runner sees that it forks.
+   * The checkpoints to continue from, oldest first: the newest of the thread in each namespace, or the one that the run asked for. Such an older one
+   * comes alone, with the writes of the tasks that ran when the thread went on from it: a runner that finds all its tasks done runs them again.
    */
   checkpoints: Checkpoint[];
   blobs: Blob[];
