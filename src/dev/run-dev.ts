@@ -81,7 +81,7 @@ async function start(options: DevOptions, services: Service[], stop: AbortSignal
   stop.throwIfAborted();
 
   const { authenticator, plane } = running;
-  const seed = { stores: plane.stores, authenticator, rootKey, sweeperUrl: urls.sweeperUrl };
+  const seed = { stores: plane.stores, authenticator, rootKey };
   const tenant = await seedDemoTenant(seed, known?.tenants[0]);
   const url = `http://${HOST}:${options.port}`;
   const dev = { url, graphqlUrl: `${url}/graphql`, grpcAddress: `${HOST}:${config.grpcPort}`, tenants: [tenant] };

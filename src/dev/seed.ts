@@ -6,7 +6,7 @@ import type { Authenticator } from "../governance/authenticate.js";
 import { createApiKey } from "../governance/edit-api-keys.js";
 import { createRunnerToken } from "../governance/edit-runner-tokens.js";
 import type { Stores } from "../store/client.js";
-import { findTenantIdBySlug } from "../store/system.js";
+import { findTenantByName } from "../store/tenants.js";
 import type { DevTenant } from "./dev-file.js";
 
 const SLUG = "demo";
@@ -17,12 +17,11 @@ export interface Seed {
   readonly stores: Stores;
   readonly authenticator: Authenticator;
   readonly rootKey: string;
-  readonly sweeperUrl: string;
 }
 
 /** The demo tenant with credentials that work. Those of an earlier start are kept as long as this database knows them. */
 export async function seedDemoTenant(seed: Seed, known: DevTenant | undefined): Promise<DevTenant> {
-  const id = (await findTenantIdBySlug(seed.sweeperUrl, SLUG)) ?? (await createDemoTenant(seed));
+  const id = (await findTenantByName(seed.stores, SLUG))?.id ?? (await createDemoTenant(seed));
   const kept = known?.id === id ? known : undefined;
   const scope = systemScope(id);
   const { stores, rootKey, authenticator } = seed;
@@ -48,14 +47,14 @@ async function createToken({ stores, rootKey }: Seed, pool: TenantId): Promise<s
   return (await createRunnerToken(stores, rootKey, systemScope(pool), token)).text;
 }
 
-async function createDemoTenant({ stores, sweeperUrl }: Seed): Promise<TenantId> {
+async function createDemoTenant({ stores }: Seed): Promise<TenantId> {
   try {
     return (await createTenant(stores, { slug: SLUG, name: "Demo" })).id;
   } catch (error) {
     // Another process on the same database was quicker.
-    const id = await findTenantIdBySlug(sweeperUrl, SLUG);
-    if (id === undefined) throw error;
-    return id;
+    const tenant = await findTenantByName(stores, SLUG);
+    if (!tenant) throw error;
+    return tenant.id;
   }
 }
 

@@ -57,8 +57,3 @@ export function randomText(length: number): string {
   }
   return text;
 }
-
-/** A number in [0, 1), for jitter. */
-export function randomFraction(): number {
-  return randomBytes(4).readUInt32BE() / 0x1_0000_0000;
-}

@@ -3,7 +3,6 @@ import type { TenantId } from "../domain/ids.js";
 import { systemScope } from "../domain/scope.js";
 import { uuidv7 } from "../platform/random.js";
 import type { Stores } from "./client.js";
-import type { TenantReads } from "./reads.js";
 import { withTenantTx } from "./tx.js";
 
 export interface Tenant {
@@ -25,14 +24,6 @@ export async function insertTenant(stores: Stores, slug: string, name: string): 
     if (rows[0]) await tx.query("select agent_adopt_v1($1)", [id]);
     return rows[0] ?? null;
   });
-}
-
-export async function findTenant(tenant: TenantReads): Promise<Tenant | null> {
-  const rows = await tenant.query<Tenant & pg.QueryResultRow>(
-    `select id, slug, name, weight, created_at as "createdAt" from tenant where id = $1`,
-    [tenant.scope.tenantId],
-  );
-  return rows[0] ?? null;
 }
 
 const columns = `id, slug, name, weight, created_at as "createdAt"`;
