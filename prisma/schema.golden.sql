@@ -43,6 +43,17 @@ create type run_claimed as (
   ephemeral boolean
 );
 
+create type run_created as (
+  ord integer,
+  verdict text,
+  run_id uuid,
+  is_head boolean,
+  is_admitted boolean,
+  created timestamp with time zone,
+  open_interrupts text[],
+  blocking_run uuid
+);
+
 create type run_moved as (
   verdict text,
   run_id uuid,
@@ -715,6 +726,14 @@ create function run_claim_v1(p_tenants text, p_items json, p_offer_ms integer)
   -- body of 3128 characters, md5 91de2de1ed5a93b37ff15c103d363d57;
 grant execute on function run_claim_v1(p_tenants text, p_items json, p_offer_ms integer) to fairlead_app;
 grant execute on function run_claim_v1(p_tenants text, p_items json, p_offer_ms integer) to fairlead_sweeper;
+
+-- function run_create_claim_v1 of owner
+create function run_create_claim_v1(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer, p_claims json, p_offer_ms integer)
+  returns TABLE(created run_created, claimed run_claimed)
+  language plpgsql volatile
+  -- body of 866 characters, md5 c07567ec42c737e758dad07fcd3898f8;
+grant execute on function run_create_claim_v1(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer, p_claims json, p_offer_ms integer) to fairlead_app;
+grant execute on function run_create_claim_v1(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer, p_claims json, p_offer_ms integer) to fairlead_sweeper;
 
 -- function run_create_items_v1 of owner
 create function run_create_items_v1(p_items json)

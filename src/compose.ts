@@ -29,6 +29,7 @@ import { createRunPath } from "./store/run-path/path.js";
 import { readChunks, readHeads } from "./store/run-path/read.js";
 import { enqueueRun, startJobFetching } from "./workers/fetch-jobs.js";
 import { startFeedPoll } from "./workers/poll-feeds.js";
+import { startPurge } from "./workers/purge.js";
 import { startRelay } from "./workers/relay-runs.js";
 import { startSweep } from "./workers/sweep-runs.js";
 
@@ -78,7 +79,10 @@ async function assemble(config: Config, log: Log, services: Service[]): Promise<
   const queues: JobQueues | null = queueStore && ways.has("queue") ? createJobQueues(queueStore, log) : null;
   if (queues) services.push({ name: "job queues", stop: queues.stop });
 
-  const path = createRunPath(stores, limits, () => parked.room());
+  const path = createRunPath(stores, limits, {
+    room: () => parked.room(),
+    reserve: (queue) => parked.reserve(queue),
+  });
   const stops = createStops();
   const signals = createSignals({
     live,
@@ -123,7 +127,7 @@ async function assemble(config: Config, log: Log, services: Service[]): Promise<
     clock,
     log,
   };
-  const authenticator = createAuthenticator(stores, config.rootKey, clock, limits.credentialCacheMs);
+  const authenticator = createAuthenticator(stores, config.rootKey, clock, limits);
   services.push({ name: "credential notes", stop: authenticator.stop });
   live.on("credential", (publicId) => authenticator.forget(publicId.toString()));
   const office: CredentialOffice = {
@@ -138,7 +142,7 @@ async function assemble(config: Config, log: Log, services: Service[]): Promise<
 
   services.push({ name: "path", stop: path.drained });
   services.push(startFeedPoll(plane));
-  if (config.roles.includes("worker")) services.push(startSweep(plane));
+  if (config.roles.includes("worker")) services.push(startSweep(plane), startPurge(plane));
   let bridge: Bridge | null = null;
   if (config.roles.includes("bridge")) {
     if (ways.has("relay") || ways.has("queue")) services.push(startRelay(plane, ways.has("relay")));

@@ -105,7 +105,7 @@ export function settleCreate(plane: Plane, item: CreateItem, created: Created): 
     case "created": {
       plane.feeds.begin(runKey(item.tenantId, created.runId));
       const queue = { poolId: item.poolId, kind: item.kind, graphId: item.graphId };
-      if (created.isHead && item.dueMs === null) {
+      if (created.isHead && item.dueMs === null && !created.claimed) {
         wakeRun(plane, { tenantId: item.tenantId, runId: created.runId, queue, isAdmitted: created.isAdmitted });
       }
       return { runId: created.runId, threadId: item.threadId, createdAt: created.createdAt, isReplay: false };

@@ -1,11 +1,11 @@
 import type { AgentQueue, QueueName, RunId, RunnerId, TenantId } from "../domain/ids.js";
 import { queueKey } from "../domain/ids.js";
 import type { Claimed } from "../store/run-path/claim.js";
-import type { RunPath } from "../store/run-path/path.js";
+import type { RunPath, Taker } from "../store/run-path/path.js";
 import { createHeldOffers } from "./held-offers.js";
 
 // GetJobs that wait in this process, and the three ways in which a run finds one:
-//   direct  a run committed here is offered to a parked GetJob at once,
+//   direct  a run that is created here is claimed for a parked GetJob in the same transaction, or offered to one right after its commit,
 //   queue   a BullMQ job names a run, while a GetJob of its queue is parked here,
 //   relay   what is next in the queue is claimed from Postgres.
 // Every way ends in the claim statement; who loses there gets nothing. A poll is answered as soon as it holds an assignment and no claim for it is in
@@ -52,6 +52,8 @@ export interface Parked {
   park(poll: ParkedPoll, waitMs: number, gone: AbortSignal): Promise<Claimed[]>;
   /** Offers a run that was just committed. `otherwise` is called when nobody here takes it: at once, or when a runner that should have asked has not. */
   offer(queue: AgentQueue, tenantId: TenantId, runId: RunId, otherwise: () => void): void;
+  /** A parked GetJob for a run that is about to be created, with which it will be claimed; null when the run must be offered after its commit. */
+  reserve(queue: AgentQueue): Taker | null;
   /** Claims a run that a job named; false when no GetJob is parked for it. Resolves after the claim was decided. */
   take(queue: AgentQueue, tenantId: TenantId, runId: RunId): Promise<boolean>;
   /** There may be work in this queue. */
@@ -107,6 +109,10 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
     (graphId: string) =>
     (poll: Poll): boolean =>
       poll.graphIds.has(graphId);
+
+  /** Who takes a new run at once. */
+  const atOnce = (line: Line, graphId: string): Poll | undefined =>
+    ways.has("direct") && !line.pumping ? roomiest(line, offers(graphId)) : undefined;
 
   const settle = (line: Line, poll: Poll, claimed: readonly Claimed[], way: DispatchWay): void => {
     poll.inFlight -= 1;
@@ -206,10 +212,20 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
         if (line.polls.length === 1) for (const listener of listeners) listener(queue, true);
         if (!line.drained.has(graphsKey)) void pump(line);
       }),
+    reserve: (queue) => {
+      const line = lines.get(queueKey(queue));
+      const poll = line && atOnce(line, queue.graphId);
+      if (!line || !poll) return null;
+      poll.inFlight += 1;
+      return {
+        runnerId: poll.runnerId,
+        settle: (claimed) => settle(line, poll, claimed ? [claimed] : [], "direct"),
+      };
+    },
     offer: (queue, tenantId, runId, otherwise) => {
       const line = lines.get(queueKey(queue));
       if (!line) return otherwise();
-      const poll = ways.has("direct") && !line.pumping ? roomiest(line, offers(queue.graphId)) : undefined;
+      const poll = atOnce(line, queue.graphId);
       if (poll) {
         void claimNamed(line, poll, tenantId, runId, "direct");
         return;

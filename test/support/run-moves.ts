@@ -122,7 +122,7 @@ export async function openRunMoves(database: TestDatabase, slug: string): Promis
         traceparent: null,
         ...more,
       };
-      const created = alone(await createRuns(stores.path, [item], false, 1_000));
+      const created = alone(await createRuns(stores.path, [item], [null], false, { window: 1_000, offerMs: 10_000 }));
       if (created.verdict !== "created") throw new Error(`a run was not created: ${created.verdict}`);
       return { runId: created.runId, threadId: item.threadId };
     },

@@ -40,7 +40,7 @@ export interface Claimed {
   readonly ephemeral: boolean;
 }
 
-interface Row {
+export interface ClaimedRow {
   ord: number;
   tenant_id: TenantId;
   run_id: RunId;
@@ -70,10 +70,18 @@ interface Row {
   ephemeral: boolean;
 }
 
-const columns = `ord, tenant_id, run_id, thread_id, agent_id, graph_id, agent_config, purpose, fence, attempt, input, command, config, context, metadata,
-  state_update, stream_modes, stream_subgraphs, interrupt_before, interrupt_after, from_checkpoint_id, has_checkpoints, thread_values, deadline, traceparent, recovery, ephemeral`;
+const columnNames =
+  `ord tenant_id run_id thread_id agent_id graph_id agent_config purpose fence attempt input command config context metadata state_update
+  stream_modes stream_subgraphs interrupt_before interrupt_after from_checkpoint_id has_checkpoints thread_values deadline traceparent recovery ephemeral`.split(
+    /\s+/,
+  );
+const columns = columnNames.join(", ");
 
-const toClaimed = (row: Row): Claimed => ({
+/** The columns of a composite `run_claimed`. */
+export const claimedColumnsOf = (composite: string): string =>
+  columnNames.map((column) => `(${composite}).${column}`).join(", ");
+
+export const toClaimed = (row: ClaimedRow): Claimed => ({
   tenantId: row.tenant_id,
   runId: row.run_id,
   threadId: row.thread_id,
@@ -102,6 +110,15 @@ const toClaimed = (row: Row): Claimed => ({
   ephemeral: row.ephemeral,
 });
 
+/** An item as the claim function reads it. */
+export const claimItemOf = ({ tenantId, runId, queue, runnerId }: ClaimItem) => ({
+  tenant_id: tenantId,
+  run_id: runId,
+  pool_id: queue.poolId,
+  kind: queue.kind,
+  runner_id: runnerId,
+});
+
 /** Claims named runs; null where another was faster or the run may not start now. A batch whose commit is unknown is not claimed again: the runs'
  *  offers lapse and they return to the queue. */
 export async function claimRuns(
@@ -109,17 +126,10 @@ export async function claimRuns(
   items: readonly ClaimItem[],
   offerMs: number,
 ): Promise<(Claimed | null)[]> {
-  const rows = items.map((item) => ({
-    tenant_id: item.tenantId,
-    run_id: item.runId,
-    pool_id: item.queue.poolId,
-    kind: item.queue.kind,
-    runner_id: item.runnerId,
-  }));
-  const result = await pool.query<Row>({
+  const result = await pool.query<ClaimedRow>({
     name: "run_claim_v1",
     text: `select ${columns} from run_claim_v1($1, $2, $3)`,
-    values: [tenantSet(items), JSON.stringify(rows), offerMs],
+    values: [tenantSet(items), JSON.stringify(items.map(claimItemOf)), offerMs],
   });
   const claimed: (Claimed | null)[] = items.map(() => null);
   for (const row of result.rows) claimed[row.ord - 1] = toClaimed(row);
@@ -136,7 +146,7 @@ export async function claimNextRuns(
   window: number,
   offerMs: number,
 ): Promise<Claimed[]> {
-  const result = await pool.query<Row>({
+  const result = await pool.query<ClaimedRow>({
     name: "run_claim_next_v1",
     text: `select ${columns} from run_claim_next_v1($1, $2, $3, $4, $5, $6, $7)`,
     values: [queue.poolId, queue.kind, graphIds, runnerId, limit, window, offerMs],

@@ -1,5 +1,6 @@
 import type pg from "pg";
-import type { AgentId, CredentialId, RunId, TenantId, ThreadId } from "../../domain/ids.js";
+import type { AgentId, CredentialId, RunId, RunnerId, TenantId, ThreadId } from "../../domain/ids.js";
+import { type Claimed, type ClaimedRow, claimedColumnsOf, claimItemOf, toClaimed } from "./claim.js";
 import { tenantSet } from "./tenant-set.js";
 
 /** One run to create. Payloads are JSON text as the client sent it. */
@@ -66,33 +67,47 @@ export interface Created {
   readonly createdAt: Date;
   readonly openInterrupts: readonly string[];
   readonly blockingRunId: RunId | null;
+  /** What the item's taker got: the run was offered to it in the same transaction. */
+  readonly claimed: Claimed | null;
 }
 
-interface Row {
-  verdict: CreateVerdict;
-  run_id: RunId;
+interface Row extends ClaimedRow {
+  /** Null in the rows of the claimed, which follow those of the created. */
+  verdict: CreateVerdict | null;
+  created_run_id: RunId;
   is_head: boolean;
   is_admitted: boolean;
-  created: Date;
+  created_at: Date;
   open_interrupts: string[] | null;
   blocking_run: RunId | null;
 }
 
 const bytes = (text: string | null): Buffer | null => (text === null ? null : Buffer.from(text));
 
-/** Creates a batch of runs: replay check, thread lock, strategy, resume target, admission and insert in one statement. */
+const createdColumns = `(created).verdict, (created).run_id as created_run_id, (created).is_head, (created).is_admitted, (created).created as created_at,
+  (created).open_interrupts, (created).blocking_run`;
+
+export interface CreateLimits {
+  /** Runs of an agent that may be admitted and unclaimed, by weight of the tenant. */
+  readonly window: number;
+  readonly offerMs: number;
+}
+
+/** Creates a batch of runs: replay check, thread lock, strategy, resume target, admission, insert, and claim by the runner in `takers` of the same place,
+ *  in one statement. */
 export async function createRuns(
   pool: pg.Pool,
   items: readonly CreateItem[],
+  takers: readonly (RunnerId | null)[],
   again: boolean,
-  window: number,
+  limits: CreateLimits,
 ): Promise<Created[]> {
   try {
-    return await createBatch(pool, items, again, window);
+    return await createBatch(pool, items, takers, again, limits);
   } catch (error) {
     // Another process committed an equal idempotency key or run id in the same moment: now it can be seen.
     if ((error as { code?: string }).code !== uniqueViolation) throw error;
-    return createBatch(pool, items, again, window);
+    return createBatch(pool, items, takers, again, limits);
   }
 }
 
@@ -101,8 +116,9 @@ const uniqueViolation = "23505";
 async function createBatch(
   pool: pg.Pool,
   items: readonly CreateItem[],
+  takers: readonly (RunnerId | null)[],
   again: boolean,
-  window: number,
+  limits: CreateLimits,
 ): Promise<Created[]> {
   const rows = items.map((item) => ({
     tenant_id: item.tenantId,
@@ -144,9 +160,13 @@ async function createBatch(
         `${JSON.stringify(row).slice(0, -1)},"metadata":${items[i]?.metadata},"thread_metadata":${items[i]?.threadMetadata}}`,
     )
     .join(",")}]`;
+  const claims = items.flatMap((item, i) => {
+    const runnerId = takers[i];
+    return runnerId ? [{ ord: i + 1, ...claimItemOf({ ...item, queue: item, runnerId }) }] : [];
+  });
   const result = await pool.query<Row>({
-    name: "run_create_v1",
-    text: "select verdict, run_id, is_head, is_admitted, created, open_interrupts, blocking_run from run_create_v1($1, $2, $3, $4, $5, $6, $7, $8)",
+    name: "run_create_claim_v1",
+    text: `select ${createdColumns}, ${claimedColumnsOf("claimed")} from run_create_claim_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
     values: [
       tenantSet(items),
       itemsJson,
@@ -155,19 +175,28 @@ async function createBatch(
       items.map((item) => bytes(item.config)),
       items.map((item) => bytes(item.context)),
       items.map((item) => bytes(item.stateUpdate)),
-      window,
+      limits.window,
+      JSON.stringify(claims),
+      limits.offerMs,
     ],
   });
-  return result.rows.map((row, i) => ({
-    verdict:
-      again && row.verdict === "replayed" && row.run_id === items[i]?.runId && !items[i]?.runIdChosen
-        ? "created"
-        : row.verdict,
-    runId: row.run_id,
-    isHead: row.is_head,
-    isAdmitted: row.is_admitted,
-    createdAt: row.created,
-    openInterrupts: row.open_interrupts ?? [],
-    blockingRunId: row.blocking_run,
-  }));
+  const claimed = new Map(
+    result.rows.slice(items.length).map((row) => [`${row.tenant_id}:${row.run_id}`, toClaimed(row)] as const),
+  );
+  return items.map((item, i) => {
+    const row = result.rows[i] as Row & { verdict: CreateVerdict };
+    return {
+      verdict:
+        again && row.verdict === "replayed" && row.created_run_id === item.runId && !item.runIdChosen
+          ? "created"
+          : row.verdict,
+      runId: row.created_run_id,
+      isHead: row.is_head,
+      isAdmitted: row.is_admitted,
+      createdAt: row.created_at,
+      openInterrupts: row.open_interrupts ?? [],
+      blockingRunId: row.blocking_run,
+      claimed: claimed.get(`${item.tenantId}:${item.runId}`) ?? null,
+    };
+  });
 }

@@ -1,5 +1,5 @@
 import { DomainError } from "../../domain/errors.js";
-import type { QueueName, RunnerId } from "../../domain/ids.js";
+import type { AgentQueue, QueueName, RunnerId } from "../../domain/ids.js";
 import type { Limits } from "../../platform/config.js";
 import type { Stores } from "../client.js";
 import { type Coalescer, createCoalescer } from "../coalescer.js";
@@ -20,8 +20,20 @@ export interface RunPath {
   drained(): Promise<void>;
 }
 
-/** `room`: slots that are free right now, by which the admission window is widened, so that a burst that can start at once is not queued. */
-export function createRunPath(stores: Stores, limits: Limits, room: () => number): RunPath {
+/** A runner that waits in this process. Whoever holds it settles it once, with what was claimed for it or null. */
+export interface Taker {
+  readonly runnerId: RunnerId;
+  settle(claimed: Claimed | null): void;
+}
+
+/** The runners that wait in this process. */
+export interface Takers {
+  /** Slots that are free right now, by which the admission window is widened, so that a burst that can start at once is not queued. */
+  room(): number;
+  reserve(queue: AgentQueue): Taker | null;
+}
+
+export function createRunPath(stores: Stores, limits: Limits, takers: Takers): RunPath {
   const pool = stores.path;
   const run = (item: { tenantId: string; runId: string }) => [`${item.tenantId}:${item.runId}`];
   const tenant = (item: { tenantId: string }) => item.tenantId;
@@ -38,14 +50,19 @@ export function createRunPath(stores: Stores, limits: Limits, room: () => number
       return keys;
     },
     flush: async (items, again) => {
-      const window = limits.admissionWindow + room();
+      const window = limits.admissionWindow + takers.room();
+      // Chosen when the batch is sent, not when its items came: a runner is answered when nothing is being claimed for it any more.
+      const chosen = items.map((item) => (again || item.dueMs !== null ? null : takers.reserve(item)));
+      const runnerIds = chosen.map((taker) => taker?.runnerId ?? null);
+      let created: Created[] = [];
       try {
-        return await createRuns(pool, items, again, window);
-      } catch (error) {
-        // Another process has just written the same idempotency key or run id: a second look finds its row.
-        if ((error as { code?: unknown }).code !== "23505") throw error;
-        return createRuns(pool, items, again, window);
+        created = await createRuns(pool, items, runnerIds, again, { window, offerMs: limits.offerMs });
+      } finally {
+        chosen.forEach((taker, i) => {
+          taker?.settle(created[i]?.claimed ?? null);
+        });
       }
+      return created;
     },
   });
   const claim = createCoalescer<ClaimItem, Claimed | null>({
