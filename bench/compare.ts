@@ -6,7 +6,7 @@ import { type LoadGenerator, measure, type StageResult } from "./stage.js";
 import { type Spread, spread } from "./statistics.js";
 import type { Stores } from "./stores.js";
 import type { System } from "./system.js";
-import type { Row } from "./workloads.js";
+import { latencyWords, type Row } from "./workloads.js";
 
 export interface Session {
   readonly stores: Stores;
@@ -68,7 +68,8 @@ function summary(
 ): Record<string, Spread | number> {
   const over = (results: readonly StageResult[], pick: (result: StageResult) => number): Spread =>
     spread(results.map(pick));
-  const at = (share: "p50" | "p99") => (result: StageResult) => result.latencies[row.latency]?.[share] ?? Number.NaN;
+  const at = (share: "p50" | "p99") => (result: StageResult) =>
+    result.latencies[row.latencies[0] as string]?.[share] ?? Number.NaN;
   const ratios = (pick: (result: StageResult) => number): Spread =>
     spread(ours.map((result, pair) => pick(result) / pick(peers[pair] as StageResult)));
   return {
@@ -110,12 +111,24 @@ function print(row: Row, ours: readonly StageResult[], peers: readonly StageResu
     `\n${row.workload} ${row.label}, ${row.agents} agents (a line a stage; CPU in µs per ${row.unit})\n`,
   );
   printTable(
-    ["system", `${row.unit}s/s`, "p50 ms", "p99 ms", "CPU", "of it", "load CPU", "foreign %", "delivered", "problems"],
+    [
+      "system",
+      `${row.unit}s/s`,
+      ...row.latencies.flatMap((name) => [`${latencyWords[name]}p50 ms`, "p99 ms", "of"]),
+      "CPU",
+      "of it",
+      "load CPU",
+      "foreign %",
+      "delivered",
+      "problems",
+    ],
     [...ours, ...peers].map((result) => [
       result.system,
       result.rate,
-      result.latencies[row.latency]?.p50 ?? Number.NaN,
-      result.latencies[row.latency]?.p99 ?? Number.NaN,
+      ...row.latencies.flatMap((name) => {
+        const { p50, p99, count } = result.latencies[name] ?? { p50: Number.NaN, p99: Number.NaN, count: 0 };
+        return [p50, p99, count];
+      }),
       result.cpuTotal,
       Object.entries(result.cpu)
         .map(([part, micros]) => `${part} ${Math.round(micros)}`)

@@ -35,7 +35,7 @@ export async function profile({ stores, load, options }: Session, workloads: rea
     const result = await measure(plane, load, row.job(target), { ...options, attempts: 1 });
     const measuredAt = performance.now();
     process.stdout.write(
-      `\n${row.workload} ${row.label}: ${result.rate} ${row.unit}s/s, ${row.latency} ${JSON.stringify(result.latencies[row.latency])}\n` +
+      `\n${row.workload} ${row.label}: ${result.rate} ${row.unit}s/s, ${row.latencies.map((name) => `${name} ${JSON.stringify(result.latencies[name])}`).join(", ")}\n` +
         `CPU µs per ${row.unit}: ${JSON.stringify(result.cpu)}, in all ${result.cpuTotal}, foreign ${result.foreignPercent} %\n`,
     );
     await printStatements(plane.adminUrl, result);

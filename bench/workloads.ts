@@ -12,10 +12,19 @@ export interface Row {
   readonly unit: "run" | "token" | "delivery";
   /** The JS dev server is measured beside it. */
   readonly hasPeer: boolean;
-  /** What `latencies` entry is the row's own. */
-  readonly latency: string;
+  /** Which entries of `latencies` are shown; the first one is the row's own. */
+  readonly latencies: readonly Latency[];
   readonly job: (target: Target) => Job;
 }
+
+/** Names in `latencies`, and what they are called in the report. */
+export const latencyWords = {
+  whole: "",
+  token: "token ",
+  firstToken: "first token ",
+  newRunFirstEvent: "new run's first event ",
+} as const;
+export type Latency = keyof typeof latencyWords;
 
 export const workloadNames = ["w1", "w2", "w3", "w4", "w5", "w6"] as const;
 
@@ -30,7 +39,7 @@ export function rowsOf(workload: string, options: BenchOptions): Row[] {
           ...row,
           label: `${clients} clients`,
           unit: "run",
-          latency: "whole",
+          latencies: ["whole"],
           job: (target) => ({ kind: "wait", target, clients, ...times }),
         }));
       case "w2":
@@ -39,14 +48,14 @@ export function rowsOf(workload: string, options: BenchOptions): Row[] {
             ...row,
             label: "whole run, 1 client",
             unit: "run",
-            latency: "whole",
+            latencies: ["whole"],
             job: (target) => ({ kind: "wait", target, clients: 1, ...times }),
           },
           {
             ...row,
             label: "acknowledgement, 1 client",
             unit: "run",
-            latency: "whole",
+            latencies: ["whole"],
             job: (target) => ({ kind: "acknowledge", target, ...times }),
           },
         ];
@@ -58,7 +67,7 @@ export function rowsOf(workload: string, options: BenchOptions): Row[] {
           ...row,
           label: `first token, ${size.clients} at once`,
           unit: "run",
-          latency: "firstToken",
+          latencies: ["firstToken"],
           job: (target) => ({ kind: "stream", target, ...size, ...times }),
         }));
       case "w4":
@@ -67,8 +76,8 @@ export function rowsOf(workload: string, options: BenchOptions): Row[] {
             ...row,
             label: "50 runs × 200 tokens, 20 ms apart",
             unit: "token",
-            latency: "token",
-            job: (target) => ({ kind: "flood", target, runs: 50, tokens: small ? 50 : 200, gapMs: 20, probes: false }),
+            latencies: ["token"],
+            job: (target) => ({ kind: "pace", target, runs: 50, tokens: small ? 50 : 200, gapMs: 20 }),
           },
         ];
       case "w5":
@@ -77,10 +86,17 @@ export function rowsOf(workload: string, options: BenchOptions): Row[] {
             ...row,
             label: "100 runs × 1,000 tokens flat out",
             unit: "token",
-            latency: "newRunFirstEvent",
+            latencies: ["newRunFirstEvent", "token"],
             // The flood fills one runner's slots; new runs need some of their own.
             runners: 2,
-            job: (target) => ({ kind: "flood", target, runs: small ? 20 : 100, tokens: 1_000, gapMs: 0, probes: true }),
+            job: (target) => ({
+              kind: "flood",
+              target,
+              runs: small ? 20 : 100,
+              tokens: 1_000,
+              probeEveryMs: 40,
+              ...times,
+            }),
           },
         ];
       case "w6":
@@ -88,7 +104,7 @@ export function rowsOf(workload: string, options: BenchOptions): Row[] {
           ...row,
           label: `1 run, ${followers} followers`,
           unit: "delivery",
-          latency: "token",
+          latencies: ["token"],
           job: (target) => ({ kind: "fanOut", target, followers, tokens: small ? 200 : 1_000, gapMs: 5 }),
         }));
       default:

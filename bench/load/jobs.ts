@@ -26,14 +26,23 @@ export type Job =
       readonly warmUpMs: number;
       readonly measureMs: number;
     }
-  /** So many runs at once, each once; while they stream, new short runs are started one after the other. */
+  /** So many runs at once, each once. */
+  | {
+      readonly kind: "pace";
+      readonly target: Target;
+      readonly runs: number;
+      readonly tokens: number;
+      readonly gapMs: number;
+    }
+  /** So many runs at any time, flat out; meanwhile short runs are started, one every `probeEveryMs`, however long the others take. */
   | {
       readonly kind: "flood";
       readonly target: Target;
       readonly runs: number;
       readonly tokens: number;
-      readonly gapMs: number;
-      readonly probes: boolean;
+      readonly probeEveryMs: number;
+      readonly warmUpMs: number;
+      readonly measureMs: number;
     }
   /** One run with many followers. */
   | {

@@ -14,7 +14,7 @@ function tokensBody(n: number, gap: number): string {
 }
 
 /** Streams one run to its end. `token` hears of each with its time of arrival. */
-async function streamOnce(
+export async function streamOnce(
   connection: Connection,
   target: Target,
   tally: Tally,
@@ -63,13 +63,11 @@ export function streamLoop(job: Extract<Job, { kind: "stream" }>, phases: Phases
 }
 
 /** All runs at once. The window is from the first request to the end of the last stream. */
-export async function flood(job: Extract<Job, { kind: "flood" }>, phases: Phases): Promise<JobResult> {
+export async function pace(job: Extract<Job, { kind: "pace" }>, phases: Phases): Promise<JobResult> {
   const tally = createTally();
   const connections = Array.from({ length: job.runs }, () => openConnection(job.target.url));
   await phases.started();
   const from = performance.now();
-  let over = false;
-  const probing = job.probes ? probe(job.target, tally, () => over) : Promise.resolve();
   await Promise.all(
     connections.map((connection) =>
       streamOnce(connection, job.target, tally, { tokens: job.tokens, gapMs: job.gapMs }, (made, at) =>
@@ -78,29 +76,10 @@ export async function flood(job: Extract<Job, { kind: "flood" }>, phases: Phases
     ),
   );
   tally.seconds = (performance.now() - from) / 1_000;
-  over = true;
   tally.operations = tally.delivered;
   await phases.measured();
-  await probing;
   await Promise.all(connections.map((connection) => connection.close()));
   return tally.result();
-}
-
-/** New runs while the flood is on: how long until the first event of each? Their tokens are counted apart. */
-async function probe(target: Target, tally: Tally, over: () => boolean): Promise<void> {
-  const connection = openConnection(target.url);
-  const own = createTally();
-  while (!over()) {
-    const from = clockMs();
-    let first = true;
-    const good = await streamOnce(connection, target, own, { tokens: 1, gapMs: 0 }, (_made, at) => {
-      if (first) tally.time("newRunFirstEvent", at - from);
-      first = false;
-    });
-    if (!good) tally.error("a probe failed");
-  }
-  tally.acknowledged += own.acknowledged;
-  await connection.close();
 }
 
 /** One run, many followers: created paused behind its first gap, followed, then counted to the last token. */
