@@ -236,7 +236,11 @@ alter table checkpoint enable row level security;
 alter table checkpoint force row level security;
 create policy by_tenant on checkpoint for all to fairlead_app
   using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+create policy sweep on checkpoint for all to fairlead_sweeper
+  using (true);
+grant delete on checkpoint to fairlead_sweeper;
 grant delete, insert, select, update on checkpoint to fairlead_app;
+grant select (tenant_id, thread_id, namespace, id) on checkpoint to fairlead_sweeper;
 
 -- table checkpoint_blob of owner
 create table checkpoint_blob (
@@ -275,7 +279,11 @@ alter table checkpoint_write enable row level security;
 alter table checkpoint_write force row level security;
 create policy by_tenant on checkpoint_write for all to fairlead_app
   using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+create policy sweep on checkpoint_write for all to fairlead_sweeper
+  using (true);
+grant delete on checkpoint_write to fairlead_sweeper;
 grant delete, insert, select, update on checkpoint_write to fairlead_app;
+grant select (tenant_id, thread_id, namespace, checkpoint_id, task_id, idx) on checkpoint_write to fairlead_sweeper;
 
 -- table create_request of owner
 create table create_request (
@@ -289,11 +297,16 @@ create table create_request (
   constraint create_request_pkey PRIMARY KEY (tenant_id, actor_id, operation, key),
   constraint create_request_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id)
 );
+CREATE INDEX create_request_by_age ON public.create_request USING btree (created_at);
 alter table create_request enable row level security;
 alter table create_request force row level security;
 create policy by_tenant on create_request for all to fairlead_app
   using ((tenant_id = ANY (( SELECT current_tenants() AS current_tenants)::uuid[])));
+create policy sweep on create_request for all to fairlead_sweeper
+  using (true);
+grant delete on create_request to fairlead_sweeper;
 grant insert, select on create_request to fairlead_app;
+grant select (tenant_id, actor_id, operation, key, created_at) on create_request to fairlead_sweeper;
 
 -- table idempotency_key of owner
 create table idempotency_key (
@@ -307,6 +320,7 @@ create table idempotency_key (
   constraint idempotency_key_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id),
   constraint idempotency_key_tenant_id_run_id_fkey FOREIGN KEY (tenant_id, run_id) REFERENCES run(tenant_id, id)
 );
+CREATE INDEX idempotency_key_by_age ON public.idempotency_key USING btree (created_at);
 alter table idempotency_key enable row level security;
 alter table idempotency_key force row level security;
 create policy by_tenant on idempotency_key for all to fairlead_app
@@ -314,7 +328,9 @@ create policy by_tenant on idempotency_key for all to fairlead_app
 create policy sweep on idempotency_key for all to fairlead_sweeper
   using (true)
   with check (true);
+grant delete on idempotency_key to fairlead_sweeper;
 grant insert, select on idempotency_key to fairlead_app;
+grant select (tenant_id, credential_id, key, created_at) on idempotency_key to fairlead_sweeper;
 
 -- table interrupt of owner
 create table interrupt (
@@ -338,7 +354,11 @@ alter table interrupt enable row level security;
 alter table interrupt force row level security;
 create policy by_tenant on interrupt for all to fairlead_app
   using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+create policy sweep on interrupt for all to fairlead_sweeper
+  using (true);
+grant delete on interrupt to fairlead_sweeper;
 grant insert, select, update on interrupt to fairlead_app;
+grant select (tenant_id, thread_id, id, run_id) on interrupt to fairlead_sweeper;
 
 -- table run of owner
 create table run (
@@ -404,6 +424,7 @@ create table run (
   updated_at timestamp with time zone not null default clock_timestamp(),
   ended_at timestamp with time zone,
   deleted_at timestamp with time zone,
+  purged_at timestamp with time zone,
   constraint run_pkey PRIMARY KEY (tenant_id, id),
   constraint run_cancel_action_check CHECK ((cancel_action = ANY (ARRAY['interrupt'::text, 'rollback'::text]))),
   constraint run_multitask_strategy_check CHECK ((multitask_strategy = ANY (ARRAY['enqueue'::text, 'reject'::text]))),
@@ -419,6 +440,7 @@ CREATE INDEX run_by_created ON public.run USING btree (tenant_id, created_at DES
 CREATE INDEX run_by_thread ON public.run USING btree (thread_id, tenant_id, created_at DESC);
 CREATE UNIQUE INDEX run_head ON public.run USING btree (tenant_id, thread_id) WHERE thread_head;
 CREATE INDEX run_live ON public.run USING btree (runner_id) WHERE (status = 'running'::text);
+CREATE INDEX run_unpurged ON public.run USING btree (GREATEST(ended_at, deleted_at)) WHERE ((purged_at IS NULL) AND (ended_at IS NOT NULL) AND ((deleted_at IS NOT NULL) OR delete_thread));
 CREATE INDEX run_waiting ON public.run USING btree (pool_id, kind, graph_id, tenant_id, created_at) WHERE ((status = 'pending'::text) AND thread_head AND (admitted_at IS NULL));
 alter table run enable row level security;
 alter table run force row level security;
@@ -429,7 +451,7 @@ create policy sweep on run for all to fairlead_sweeper
   with check (true);
 grant insert, select, update on run to fairlead_app;
 grant select on run to fairlead_sweeper;
-grant update (admitted_at, hinted_at, hint_count, dispatch_no) on run to fairlead_sweeper;
+grant update (admitted_at, hinted_at, hint_count, dispatch_no, input, command, config, context, metadata, state_update, "values", purged_at) on run to fairlead_sweeper;
 
 -- table run_delta of owner
 create table run_delta (
@@ -446,7 +468,11 @@ alter table run_delta enable row level security;
 alter table run_delta force row level security;
 create policy by_tenant on run_delta for all to fairlead_app
   using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+create policy sweep on run_delta for all to fairlead_sweeper
+  using (true);
+grant delete on run_delta to fairlead_sweeper;
 grant insert, select on run_delta to fairlead_app;
+grant select (tenant_id, run_id, first_seq, created_at) on run_delta to fairlead_sweeper;
 
 -- table run_delta_rest of owner
 create table run_delta_rest partition of run_delta DEFAULT (
@@ -478,7 +504,11 @@ alter table run_event enable row level security;
 alter table run_event force row level security;
 create policy by_tenant on run_event for all to fairlead_app
   using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+create policy sweep on run_event for all to fairlead_sweeper
+  using (true);
+grant delete on run_event to fairlead_sweeper;
 grant insert, select on run_event to fairlead_app;
+grant select (tenant_id, run_id, first_seq) on run_event to fairlead_sweeper;
 
 -- table runner of owner
 create table runner (
@@ -569,7 +599,11 @@ alter table step enable row level security;
 alter table step force row level security;
 create policy by_tenant on step for all to fairlead_app
   using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+create policy sweep on step for all to fairlead_sweeper
+  using (true);
+grant delete on step to fairlead_sweeper;
 grant insert, select, update on step to fairlead_app;
+grant select (tenant_id, run_id, id) on step to fairlead_sweeper;
 
 -- table tenant of owner
 create table tenant (
@@ -620,7 +654,11 @@ alter table thread enable row level security;
 alter table thread force row level security;
 create policy by_tenant on thread for all to fairlead_app
   using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+create policy sweep on thread for all to fairlead_sweeper
+  using (true);
 grant insert, select, update on thread to fairlead_app;
+grant select (tenant_id, id, temporary, deleted_at) on thread to fairlead_sweeper;
+grant update (metadata, "values", values_run_id, interrupts) on thread to fairlead_sweeper;
 
 -- function agent_adopt_v1 of fairlead_sweeper
 create function agent_adopt_v1(p_tenant uuid)
@@ -661,6 +699,18 @@ create function current_tenants()
   -- body of 65 characters, md5 f1d7ec638bb89c833cbaaf2c76f1df8d;
 grant execute on function current_tenants() to fairlead_app;
 grant execute on function current_tenants() to fairlead_sweeper;
+
+-- function request_purge_v1 of fairlead_sweeper
+create function request_purge_v1(p_run_ms bigint, p_create_ms bigint, p_rows integer)
+  returns integer
+  language plpgsql volatile security definer
+  set search_path=public, pg_temp
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 869 characters, md5 b96146522b6ca56af537121cf47cde5a;
 
 -- function run_append_v1 of owner
 create function run_append_v1(p_tenants text, p_items json, p_seg_item integer[], p_seg_count integer[], p_seg_delta boolean[], p_seg_body bytea[], p_lease_ms integer, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json)
@@ -877,6 +927,18 @@ create function run_open_cancels_v1(p_pool uuid, p_kind text, p_runner uuid)
   set jit=off
   -- body of 187 characters, md5 bbc79da54167070af1e854399106c3db;
 grant execute on function run_open_cancels_v1(p_pool uuid, p_kind text, p_runner uuid) to fairlead_app;
+
+-- function run_purge_v1 of fairlead_sweeper
+create function run_purge_v1(p_ms bigint, p_rows integer)
+  returns integer
+  language plpgsql volatile security definer
+  set search_path=public, pg_temp
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 3635 characters, md5 72c1df13d8d95bea9a5ec5e7b16db14d;
 
 -- function run_queues_v1 of fairlead_sweeper
 create function run_queues_v1(p_pools uuid[], p_kinds text[], p_graphs text[])

@@ -44,6 +44,13 @@ const limitsSchema = z.object({
     .default(64 * 1024 * 1024),
   keepAliveMs: z.coerce.number().int().min(100).default(5_000),
   drainMs: z.coerce.number().int().min(0).default(10_000),
+  /** How long a run's Idempotency-Key is remembered. */
+  idempotencyMs: z.coerce.number().int().min(1_000).default(86_400_000),
+  /** How long the idempotencyKey of a GraphQL create is remembered. */
+  createRequestMs: z.coerce.number().int().min(1_000).default(2_592_000_000),
+  /** How long the contents of deleted runs and threads, stateless runs among them, stay in the database. */
+  deletedDataMs: z.coerce.number().int().min(0).default(86_400_000),
+  purgeEveryMs: z.coerce.number().int().min(20).default(60_000),
   credentialCacheMs: z.coerce.number().int().min(0).max(5_000).default(4_000),
 });
 export type Limits = z.infer<typeof limitsSchema>;

@@ -38,7 +38,8 @@ const columns = `r.id, r.thread_id as "threadId", r.agent_id as "agentId", r.sta
   r.interrupt_before as "interruptBefore", r.interrupt_after as "interruptAfter", r.multitask_strategy as "multitaskStrategy",
   r.on_disconnect as "onDisconnect", r.delete_thread as temporary, r.last_seq as "lastSeq", r.created_at as "createdAt", r.updated_at as "updatedAt"`;
 
-const visible = "r.deleted_at is null and r.purpose = 'run'";
+// A run that went with its thread is unknown once its contents are gone; its row stays for the ledger.
+const visible = "r.deleted_at is null and r.purged_at is null and r.purpose = 'run'";
 
 /** A run by id, and by thread where the caller names one: a run of another thread is unknown there. */
 export async function findRun(tenant: TenantReads, runId: RunId, threadId: ThreadId | null): Promise<Run | null> {

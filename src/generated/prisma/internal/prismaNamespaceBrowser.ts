@@ -310,7 +310,8 @@ export const RunScalarFieldEnum = {
   startedAt: 'startedAt',
   updatedAt: 'updatedAt',
   endedAt: 'endedAt',
-  deletedAt: 'deletedAt'
+  deletedAt: 'deletedAt',
+  purgedAt: 'purgedAt'
 } as const
 
 export type RunScalarFieldEnum = (typeof RunScalarFieldEnum)[keyof typeof RunScalarFieldEnum]

@@ -113,6 +113,7 @@ export type RunMinAggregateOutputType = {
   updatedAt: Date | null
   endedAt: Date | null
   deletedAt: Date | null
+  purgedAt: Date | null
 }
 
 export type RunMaxAggregateOutputType = {
@@ -172,6 +173,7 @@ export type RunMaxAggregateOutputType = {
   updatedAt: Date | null
   endedAt: Date | null
   deletedAt: Date | null
+  purgedAt: Date | null
 }
 
 export type RunCountAggregateOutputType = {
@@ -237,6 +239,7 @@ export type RunCountAggregateOutputType = {
   updatedAt: number
   endedAt: number
   deletedAt: number
+  purgedAt: number
   _all: number
 }
 
@@ -328,6 +331,7 @@ export type RunMinAggregateInputType = {
   updatedAt?: true
   endedAt?: true
   deletedAt?: true
+  purgedAt?: true
 }
 
 export type RunMaxAggregateInputType = {
@@ -387,6 +391,7 @@ export type RunMaxAggregateInputType = {
   updatedAt?: true
   endedAt?: true
   deletedAt?: true
+  purgedAt?: true
 }
 
 export type RunCountAggregateInputType = {
@@ -452,6 +457,7 @@ export type RunCountAggregateInputType = {
   updatedAt?: true
   endedAt?: true
   deletedAt?: true
+  purgedAt?: true
   _all?: true
 }
 
@@ -604,6 +610,7 @@ export type RunGroupByOutputType = {
   updatedAt: Date
   endedAt: Date | null
   deletedAt: Date | null
+  purgedAt: Date | null
   _count: RunCountAggregateOutputType | null
   _avg: RunAvgAggregateOutputType | null
   _sum: RunSumAggregateOutputType | null
@@ -692,6 +699,7 @@ export type RunWhereInput = {
   updatedAt?: Prisma.DateTimeFilter<"Run"> | Date | string
   endedAt?: Prisma.DateTimeNullableFilter<"Run"> | Date | string | null
   deletedAt?: Prisma.DateTimeNullableFilter<"Run"> | Date | string | null
+  purgedAt?: Prisma.DateTimeNullableFilter<"Run"> | Date | string | null
   checkpoints?: Prisma.CheckpointListRelationFilter
   idempotencyKeys?: Prisma.IdempotencyKeyListRelationFilter
   interruptRows?: Prisma.InterruptListRelationFilter
@@ -764,6 +772,7 @@ export type RunOrderByWithRelationInput = {
   updatedAt?: Prisma.SortOrder
   endedAt?: Prisma.SortOrderInput | Prisma.SortOrder
   deletedAt?: Prisma.SortOrderInput | Prisma.SortOrder
+  purgedAt?: Prisma.SortOrderInput | Prisma.SortOrder
   checkpoints?: Prisma.CheckpointOrderByRelationAggregateInput
   idempotencyKeys?: Prisma.IdempotencyKeyOrderByRelationAggregateInput
   interruptRows?: Prisma.InterruptOrderByRelationAggregateInput
@@ -840,6 +849,7 @@ export type RunWhereUniqueInput = Prisma.AtLeast<{
   updatedAt?: Prisma.DateTimeFilter<"Run"> | Date | string
   endedAt?: Prisma.DateTimeNullableFilter<"Run"> | Date | string | null
   deletedAt?: Prisma.DateTimeNullableFilter<"Run"> | Date | string | null
+  purgedAt?: Prisma.DateTimeNullableFilter<"Run"> | Date | string | null
   checkpoints?: Prisma.CheckpointListRelationFilter
   idempotencyKeys?: Prisma.IdempotencyKeyListRelationFilter
   interruptRows?: Prisma.InterruptListRelationFilter
@@ -912,6 +922,7 @@ export type RunOrderByWithAggregationInput = {
   updatedAt?: Prisma.SortOrder
   endedAt?: Prisma.SortOrderInput | Prisma.SortOrder
   deletedAt?: Prisma.SortOrderInput | Prisma.SortOrder
+  purgedAt?: Prisma.SortOrderInput | Prisma.SortOrder
   _count?: Prisma.RunCountOrderByAggregateInput
   _avg?: Prisma.RunAvgOrderByAggregateInput
   _max?: Prisma.RunMaxOrderByAggregateInput
@@ -985,6 +996,7 @@ export type RunScalarWhereWithAggregatesInput = {
   updatedAt?: Prisma.DateTimeWithAggregatesFilter<"Run"> | Date | string
   endedAt?: Prisma.DateTimeNullableWithAggregatesFilter<"Run"> | Date | string | null
   deletedAt?: Prisma.DateTimeNullableWithAggregatesFilter<"Run"> | Date | string | null
+  purgedAt?: Prisma.DateTimeNullableWithAggregatesFilter<"Run"> | Date | string | null
 }
 
 export type RunCreateInput = {
@@ -1047,6 +1059,7 @@ export type RunCreateInput = {
   updatedAt?: Date | string
   endedAt?: Date | string | null
   deletedAt?: Date | string | null
+  purgedAt?: Date | string | null
   checkpoints?: Prisma.CheckpointCreateNestedManyWithoutRunInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutRunInput
   interruptRows?: Prisma.InterruptCreateNestedManyWithoutRunInput
@@ -1119,6 +1132,7 @@ export type RunUncheckedCreateInput = {
   updatedAt?: Date | string
   endedAt?: Date | string | null
   deletedAt?: Date | string | null
+  purgedAt?: Date | string | null
   checkpoints?: Prisma.CheckpointUncheckedCreateNestedManyWithoutRunInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutRunInput
   interruptRows?: Prisma.InterruptUncheckedCreateNestedManyWithoutRunInput
@@ -1186,6 +1200,7 @@ export type RunUpdateInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   endedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  purgedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   checkpoints?: Prisma.CheckpointUpdateManyWithoutRunNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutRunNestedInput
   interruptRows?: Prisma.InterruptUpdateManyWithoutRunNestedInput
@@ -1258,6 +1273,7 @@ export type RunUncheckedUpdateInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   endedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  purgedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   checkpoints?: Prisma.CheckpointUncheckedUpdateManyWithoutRunNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutRunNestedInput
   interruptRows?: Prisma.InterruptUncheckedUpdateManyWithoutRunNestedInput
@@ -1328,6 +1344,7 @@ export type RunCreateManyInput = {
   updatedAt?: Date | string
   endedAt?: Date | string | null
   deletedAt?: Date | string | null
+  purgedAt?: Date | string | null
 }
 
 export type RunUpdateManyMutationInput = {
@@ -1390,6 +1407,7 @@ export type RunUpdateManyMutationInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   endedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  purgedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
 }
 
 export type RunUncheckedUpdateManyInput = {
@@ -1455,6 +1473,7 @@ export type RunUncheckedUpdateManyInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   endedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  purgedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
 }
 
 export type RunListRelationFilter = {
@@ -1535,6 +1554,7 @@ export type RunCountOrderByAggregateInput = {
   updatedAt?: Prisma.SortOrder
   endedAt?: Prisma.SortOrder
   deletedAt?: Prisma.SortOrder
+  purgedAt?: Prisma.SortOrder
 }
 
 export type RunAvgOrderByAggregateInput = {
@@ -1609,6 +1629,7 @@ export type RunMaxOrderByAggregateInput = {
   updatedAt?: Prisma.SortOrder
   endedAt?: Prisma.SortOrder
   deletedAt?: Prisma.SortOrder
+  purgedAt?: Prisma.SortOrder
 }
 
 export type RunMinOrderByAggregateInput = {
@@ -1668,6 +1689,7 @@ export type RunMinOrderByAggregateInput = {
   updatedAt?: Prisma.SortOrder
   endedAt?: Prisma.SortOrder
   deletedAt?: Prisma.SortOrder
+  purgedAt?: Prisma.SortOrder
 }
 
 export type RunSumOrderByAggregateInput = {
@@ -1955,6 +1977,7 @@ export type RunCreateWithoutAgentInput = {
   updatedAt?: Date | string
   endedAt?: Date | string | null
   deletedAt?: Date | string | null
+  purgedAt?: Date | string | null
   checkpoints?: Prisma.CheckpointCreateNestedManyWithoutRunInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutRunInput
   interruptRows?: Prisma.InterruptCreateNestedManyWithoutRunInput
@@ -2024,6 +2047,7 @@ export type RunUncheckedCreateWithoutAgentInput = {
   updatedAt?: Date | string
   endedAt?: Date | string | null
   deletedAt?: Date | string | null
+  purgedAt?: Date | string | null
   checkpoints?: Prisma.CheckpointUncheckedCreateNestedManyWithoutRunInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutRunInput
   interruptRows?: Prisma.InterruptUncheckedCreateNestedManyWithoutRunInput
@@ -2123,6 +2147,7 @@ export type RunScalarWhereInput = {
   updatedAt?: Prisma.DateTimeFilter<"Run"> | Date | string
   endedAt?: Prisma.DateTimeNullableFilter<"Run"> | Date | string | null
   deletedAt?: Prisma.DateTimeNullableFilter<"Run"> | Date | string | null
+  purgedAt?: Prisma.DateTimeNullableFilter<"Run"> | Date | string | null
 }
 
 export type RunCreateWithoutThreadInput = {
@@ -2185,6 +2210,7 @@ export type RunCreateWithoutThreadInput = {
   updatedAt?: Date | string
   endedAt?: Date | string | null
   deletedAt?: Date | string | null
+  purgedAt?: Date | string | null
   checkpoints?: Prisma.CheckpointCreateNestedManyWithoutRunInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutRunInput
   interruptRows?: Prisma.InterruptCreateNestedManyWithoutRunInput
@@ -2254,6 +2280,7 @@ export type RunUncheckedCreateWithoutThreadInput = {
   updatedAt?: Date | string
   endedAt?: Date | string | null
   deletedAt?: Date | string | null
+  purgedAt?: Date | string | null
   checkpoints?: Prisma.CheckpointUncheckedCreateNestedManyWithoutRunInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutRunInput
   interruptRows?: Prisma.InterruptUncheckedCreateNestedManyWithoutRunInput
@@ -2347,6 +2374,7 @@ export type RunCreateWithoutStepsInput = {
   updatedAt?: Date | string
   endedAt?: Date | string | null
   deletedAt?: Date | string | null
+  purgedAt?: Date | string | null
   checkpoints?: Prisma.CheckpointCreateNestedManyWithoutRunInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutRunInput
   interruptRows?: Prisma.InterruptCreateNestedManyWithoutRunInput
@@ -2418,6 +2446,7 @@ export type RunUncheckedCreateWithoutStepsInput = {
   updatedAt?: Date | string
   endedAt?: Date | string | null
   deletedAt?: Date | string | null
+  purgedAt?: Date | string | null
   checkpoints?: Prisma.CheckpointUncheckedCreateNestedManyWithoutRunInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutRunInput
   interruptRows?: Prisma.InterruptUncheckedCreateNestedManyWithoutRunInput
@@ -2500,6 +2529,7 @@ export type RunUpdateWithoutStepsInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   endedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  purgedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   checkpoints?: Prisma.CheckpointUpdateManyWithoutRunNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutRunNestedInput
   interruptRows?: Prisma.InterruptUpdateManyWithoutRunNestedInput
@@ -2571,6 +2601,7 @@ export type RunUncheckedUpdateWithoutStepsInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   endedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  purgedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   checkpoints?: Prisma.CheckpointUncheckedUpdateManyWithoutRunNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutRunNestedInput
   interruptRows?: Prisma.InterruptUncheckedUpdateManyWithoutRunNestedInput
@@ -2637,6 +2668,7 @@ export type RunCreateWithoutInterruptRowsInput = {
   updatedAt?: Date | string
   endedAt?: Date | string | null
   deletedAt?: Date | string | null
+  purgedAt?: Date | string | null
   checkpoints?: Prisma.CheckpointCreateNestedManyWithoutRunInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutRunInput
   agent: Prisma.AgentCreateNestedOneWithoutRunsInput
@@ -2708,6 +2740,7 @@ export type RunUncheckedCreateWithoutInterruptRowsInput = {
   updatedAt?: Date | string
   endedAt?: Date | string | null
   deletedAt?: Date | string | null
+  purgedAt?: Date | string | null
   checkpoints?: Prisma.CheckpointUncheckedCreateNestedManyWithoutRunInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutRunInput
   events?: Prisma.RunEventUncheckedCreateNestedManyWithoutRunInput
@@ -2790,6 +2823,7 @@ export type RunUpdateWithoutInterruptRowsInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   endedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  purgedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   checkpoints?: Prisma.CheckpointUpdateManyWithoutRunNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutRunNestedInput
   agent?: Prisma.AgentUpdateOneRequiredWithoutRunsNestedInput
@@ -2861,6 +2895,7 @@ export type RunUncheckedUpdateWithoutInterruptRowsInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   endedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  purgedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   checkpoints?: Prisma.CheckpointUncheckedUpdateManyWithoutRunNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutRunNestedInput
   events?: Prisma.RunEventUncheckedUpdateManyWithoutRunNestedInput
@@ -2927,6 +2962,7 @@ export type RunCreateWithoutIdempotencyKeysInput = {
   updatedAt?: Date | string
   endedAt?: Date | string | null
   deletedAt?: Date | string | null
+  purgedAt?: Date | string | null
   checkpoints?: Prisma.CheckpointCreateNestedManyWithoutRunInput
   interruptRows?: Prisma.InterruptCreateNestedManyWithoutRunInput
   agent: Prisma.AgentCreateNestedOneWithoutRunsInput
@@ -2998,6 +3034,7 @@ export type RunUncheckedCreateWithoutIdempotencyKeysInput = {
   updatedAt?: Date | string
   endedAt?: Date | string | null
   deletedAt?: Date | string | null
+  purgedAt?: Date | string | null
   checkpoints?: Prisma.CheckpointUncheckedCreateNestedManyWithoutRunInput
   interruptRows?: Prisma.InterruptUncheckedCreateNestedManyWithoutRunInput
   events?: Prisma.RunEventUncheckedCreateNestedManyWithoutRunInput
@@ -3080,6 +3117,7 @@ export type RunUpdateWithoutIdempotencyKeysInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   endedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  purgedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   checkpoints?: Prisma.CheckpointUpdateManyWithoutRunNestedInput
   interruptRows?: Prisma.InterruptUpdateManyWithoutRunNestedInput
   agent?: Prisma.AgentUpdateOneRequiredWithoutRunsNestedInput
@@ -3151,6 +3189,7 @@ export type RunUncheckedUpdateWithoutIdempotencyKeysInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   endedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  purgedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   checkpoints?: Prisma.CheckpointUncheckedUpdateManyWithoutRunNestedInput
   interruptRows?: Prisma.InterruptUncheckedUpdateManyWithoutRunNestedInput
   events?: Prisma.RunEventUncheckedUpdateManyWithoutRunNestedInput
@@ -3217,6 +3256,7 @@ export type RunCreateWithoutEventsInput = {
   updatedAt?: Date | string
   endedAt?: Date | string | null
   deletedAt?: Date | string | null
+  purgedAt?: Date | string | null
   checkpoints?: Prisma.CheckpointCreateNestedManyWithoutRunInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutRunInput
   interruptRows?: Prisma.InterruptCreateNestedManyWithoutRunInput
@@ -3288,6 +3328,7 @@ export type RunUncheckedCreateWithoutEventsInput = {
   updatedAt?: Date | string
   endedAt?: Date | string | null
   deletedAt?: Date | string | null
+  purgedAt?: Date | string | null
   checkpoints?: Prisma.CheckpointUncheckedCreateNestedManyWithoutRunInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutRunInput
   interruptRows?: Prisma.InterruptUncheckedCreateNestedManyWithoutRunInput
@@ -3370,6 +3411,7 @@ export type RunUpdateWithoutEventsInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   endedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  purgedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   checkpoints?: Prisma.CheckpointUpdateManyWithoutRunNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutRunNestedInput
   interruptRows?: Prisma.InterruptUpdateManyWithoutRunNestedInput
@@ -3441,6 +3483,7 @@ export type RunUncheckedUpdateWithoutEventsInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   endedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  purgedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   checkpoints?: Prisma.CheckpointUncheckedUpdateManyWithoutRunNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutRunNestedInput
   interruptRows?: Prisma.InterruptUncheckedUpdateManyWithoutRunNestedInput
@@ -3507,6 +3550,7 @@ export type RunCreateWithoutCheckpointsInput = {
   updatedAt?: Date | string
   endedAt?: Date | string | null
   deletedAt?: Date | string | null
+  purgedAt?: Date | string | null
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutRunInput
   interruptRows?: Prisma.InterruptCreateNestedManyWithoutRunInput
   agent: Prisma.AgentCreateNestedOneWithoutRunsInput
@@ -3578,6 +3622,7 @@ export type RunUncheckedCreateWithoutCheckpointsInput = {
   updatedAt?: Date | string
   endedAt?: Date | string | null
   deletedAt?: Date | string | null
+  purgedAt?: Date | string | null
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutRunInput
   interruptRows?: Prisma.InterruptUncheckedCreateNestedManyWithoutRunInput
   events?: Prisma.RunEventUncheckedCreateNestedManyWithoutRunInput
@@ -3660,6 +3705,7 @@ export type RunUpdateWithoutCheckpointsInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   endedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  purgedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutRunNestedInput
   interruptRows?: Prisma.InterruptUpdateManyWithoutRunNestedInput
   agent?: Prisma.AgentUpdateOneRequiredWithoutRunsNestedInput
@@ -3731,6 +3777,7 @@ export type RunUncheckedUpdateWithoutCheckpointsInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   endedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  purgedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutRunNestedInput
   interruptRows?: Prisma.InterruptUncheckedUpdateManyWithoutRunNestedInput
   events?: Prisma.RunEventUncheckedUpdateManyWithoutRunNestedInput
@@ -3798,6 +3845,7 @@ export type RunCreateManyAgentInput = {
   updatedAt?: Date | string
   endedAt?: Date | string | null
   deletedAt?: Date | string | null
+  purgedAt?: Date | string | null
 }
 
 export type RunUpdateWithoutAgentInput = {
@@ -3860,6 +3908,7 @@ export type RunUpdateWithoutAgentInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   endedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  purgedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   checkpoints?: Prisma.CheckpointUpdateManyWithoutRunNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutRunNestedInput
   interruptRows?: Prisma.InterruptUpdateManyWithoutRunNestedInput
@@ -3929,6 +3978,7 @@ export type RunUncheckedUpdateWithoutAgentInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   endedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  purgedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   checkpoints?: Prisma.CheckpointUncheckedUpdateManyWithoutRunNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutRunNestedInput
   interruptRows?: Prisma.InterruptUncheckedUpdateManyWithoutRunNestedInput
@@ -3997,6 +4047,7 @@ export type RunUncheckedUpdateManyWithoutAgentInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   endedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  purgedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
 }
 
 export type RunCreateManyThreadInput = {
@@ -4060,6 +4111,7 @@ export type RunCreateManyThreadInput = {
   updatedAt?: Date | string
   endedAt?: Date | string | null
   deletedAt?: Date | string | null
+  purgedAt?: Date | string | null
 }
 
 export type RunUpdateWithoutThreadInput = {
@@ -4122,6 +4174,7 @@ export type RunUpdateWithoutThreadInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   endedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  purgedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   checkpoints?: Prisma.CheckpointUpdateManyWithoutRunNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutRunNestedInput
   interruptRows?: Prisma.InterruptUpdateManyWithoutRunNestedInput
@@ -4191,6 +4244,7 @@ export type RunUncheckedUpdateWithoutThreadInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   endedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  purgedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   checkpoints?: Prisma.CheckpointUncheckedUpdateManyWithoutRunNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutRunNestedInput
   interruptRows?: Prisma.InterruptUncheckedUpdateManyWithoutRunNestedInput
@@ -4259,6 +4313,7 @@ export type RunUncheckedUpdateManyWithoutThreadInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   endedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  purgedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
 }
 
 
@@ -4391,6 +4446,7 @@ export type RunSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = ru
   updatedAt?: boolean
   endedAt?: boolean
   deletedAt?: boolean
+  purgedAt?: boolean
   checkpoints?: boolean | Prisma.Run$checkpointsArgs<ExtArgs>
   idempotencyKeys?: boolean | Prisma.Run$idempotencyKeysArgs<ExtArgs>
   interruptRows?: boolean | Prisma.Run$interruptRowsArgs<ExtArgs>
@@ -4464,6 +4520,7 @@ export type RunSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extension
   updatedAt?: boolean
   endedAt?: boolean
   deletedAt?: boolean
+  purgedAt?: boolean
   agent?: boolean | Prisma.AgentDefaultArgs<ExtArgs>
   thread?: boolean | Prisma.ThreadDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["run"]>
@@ -4531,6 +4588,7 @@ export type RunSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extension
   updatedAt?: boolean
   endedAt?: boolean
   deletedAt?: boolean
+  purgedAt?: boolean
   agent?: boolean | Prisma.AgentDefaultArgs<ExtArgs>
   thread?: boolean | Prisma.ThreadDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["run"]>
@@ -4598,9 +4656,10 @@ export type RunSelectScalar = {
   updatedAt?: boolean
   endedAt?: boolean
   deletedAt?: boolean
+  purgedAt?: boolean
 }
 
-export type RunOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"tenantId" | "id" | "threadId" | "agentId" | "agentVersion" | "poolId" | "kind" | "graphId" | "purpose" | "status" | "statusReason" | "error" | "fence" | "attempt" | "handbacks" | "maxAttempts" | "recovery" | "runnerId" | "confirmed" | "leaseUntil" | "endedFence" | "cancelRequestedAt" | "cancelAction" | "threadHead" | "threadBase" | "lastSeq" | "sourceSeq" | "admittedAt" | "hintedAt" | "hintCount" | "dispatchNo" | "dueAt" | "queueDeadline" | "runTimeoutMs" | "deadline" | "input" | "command" | "config" | "context" | "metadata" | "stateUpdate" | "streamModes" | "streamSubgraphs" | "streamResumable" | "interruptBefore" | "interruptAfter" | "multitaskStrategy" | "onDisconnect" | "deleteThread" | "fromCheckpointId" | "values" | "next" | "baseValuesRunId" | "baseSeen" | "credentialId" | "requestHash" | "traceparent" | "createdAt" | "startedAt" | "updatedAt" | "endedAt" | "deletedAt", ExtArgs["result"]["run"]>
+export type RunOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"tenantId" | "id" | "threadId" | "agentId" | "agentVersion" | "poolId" | "kind" | "graphId" | "purpose" | "status" | "statusReason" | "error" | "fence" | "attempt" | "handbacks" | "maxAttempts" | "recovery" | "runnerId" | "confirmed" | "leaseUntil" | "endedFence" | "cancelRequestedAt" | "cancelAction" | "threadHead" | "threadBase" | "lastSeq" | "sourceSeq" | "admittedAt" | "hintedAt" | "hintCount" | "dispatchNo" | "dueAt" | "queueDeadline" | "runTimeoutMs" | "deadline" | "input" | "command" | "config" | "context" | "metadata" | "stateUpdate" | "streamModes" | "streamSubgraphs" | "streamResumable" | "interruptBefore" | "interruptAfter" | "multitaskStrategy" | "onDisconnect" | "deleteThread" | "fromCheckpointId" | "values" | "next" | "baseValuesRunId" | "baseSeen" | "credentialId" | "requestHash" | "traceparent" | "createdAt" | "startedAt" | "updatedAt" | "endedAt" | "deletedAt" | "purgedAt", ExtArgs["result"]["run"]>
 export type RunInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   checkpoints?: boolean | Prisma.Run$checkpointsArgs<ExtArgs>
   idempotencyKeys?: boolean | Prisma.Run$idempotencyKeysArgs<ExtArgs>
@@ -4694,6 +4753,7 @@ export type $RunPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
     updatedAt: Date
     endedAt: Date | null
     deletedAt: Date | null
+    purgedAt: Date | null
   }, ExtArgs["result"]["run"]>
   composites: {}
 }
@@ -5186,6 +5246,7 @@ export interface RunFieldRefs {
   readonly updatedAt: Prisma.FieldRef<"Run", 'DateTime'>
   readonly endedAt: Prisma.FieldRef<"Run", 'DateTime'>
   readonly deletedAt: Prisma.FieldRef<"Run", 'DateTime'>
+  readonly purgedAt: Prisma.FieldRef<"Run", 'DateTime'>
 }
     
 
