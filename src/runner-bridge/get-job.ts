@@ -1,6 +1,6 @@
 import { DomainError, invalidInput } from "../domain/errors.js";
 import type { RunnerId } from "../domain/ids.js";
-import { isUuid, runKey } from "../domain/ids.js";
+import { isUuid } from "../domain/ids.js";
 import type { RunnerScope } from "../domain/scope.js";
 import { systemScope } from "../domain/scope.js";
 import type { Assignment, GetJobRequest, GetJobResponse } from "../generated/proto/fairlead/runner/v1/runner.js";
@@ -54,7 +54,7 @@ export async function getJob(
     for (const run of claimed) void handBack(plane, run, "undelivered");
     return { assignments: [], announce: false, draining: false };
   }
-  const assignments = await Promise.all(claimed.map((run) => assign(plane, session, run)));
+  const assignments = await Promise.all(claimed.map((run) => assign(plane, sessions, session, run)));
   return {
     assignments: assignments.filter((assignment) => assignment !== null),
     announce: false,
@@ -62,7 +62,12 @@ export async function getJob(
   };
 }
 
-async function assign(plane: Plane, session: Session, claimed: Claimed): Promise<Assignment | null> {
+async function assign(
+  plane: Plane,
+  sessions: Sessions,
+  session: Session,
+  claimed: Claimed,
+): Promise<Assignment | null> {
   try {
     const continued = claimed.hasCheckpoints
       ? await withTenantReads(plane.stores, systemScope(claimed.tenantId), (tenant) =>
@@ -70,7 +75,7 @@ async function assign(plane: Plane, session: Session, claimed: Claimed): Promise
         )
       : { checkpoints: [], blobs: [] };
     const { tenantId, runId, threadId, fence, attempt, purpose } = claimed;
-    session.held.set(runKey(tenantId, runId), { tenantId, runId, threadId, fence, attempt, purpose });
+    sessions.hold(session, { tenantId, runId, threadId, fence, attempt, purpose });
     return toAssignment(claimed, continued, plane.limits);
   } catch (error) {
     plane.log.warn({ err: (error as Error).message, runId: claimed.runId }, "an assignment could not be made");

@@ -133,7 +133,10 @@ export function createRunnerService(
             const checked = fromWireRun(run, session.queue);
             if ("complaint" in checked) throw new DomainError("INVALID_INPUT", checked.complaint);
             const renewed = await plane.path.renew(checked.ok);
-            if (!renewed.alive) session.held.delete(runKey(checked.ok.tenantId, checked.ok.runId));
+            const key = runKey(checked.ok.tenantId, checked.ok.runId);
+            const held = session.held.get(key);
+            if (!renewed.alive) session.held.delete(key);
+            else if (held) sessions.hold(session, held);
             return {
               run,
               superseded: !renewed.alive,

@@ -47,11 +47,16 @@ export interface Sessions {
   /** The session of a runner in its queue. */
   of(runnerId: RunnerId, queue: QueueName): Session;
   all(): IterableIterator<Session>;
+  /** The runner has this run, as far as is known here. */
+  hold(session: Session, run: AssignedRun): void;
   /** A stream of the runner was closed. */
   closed(session: Session): void;
   stop(): void;
 }
 
+// A runner holds a hundred runs at most. What it reports through another process is not struck off here, so the names that were not heard of for longest
+// go: all that a lost name costs is that a lease is not cut.
+const maxHeld = 200;
 // Sessions without streams are forgotten after this silence.
 const forgetMs = 120_000;
 
@@ -73,7 +78,7 @@ export function createSessions(plane: Plane): Sessions {
       graphIds: new Set(),
       unlisten: () => {},
     };
-    session.unlisten = plane.stops.listen(runnerId, (order) => pushStop(session, order));
+    session.unlisten = plane.stops.listen({ runnerId, queue }, (order) => pushStop(session, order));
     sessions.set(keyOf(runnerId, queue), session);
     return session;
   };
@@ -102,6 +107,13 @@ export function createSessions(plane: Plane): Sessions {
       return session;
     },
     all: () => sessions.values(),
+    hold: ({ held }, run) => {
+      const key = runKey(run.tenantId, run.runId);
+      // The map is in the order in which the runs were last heard of.
+      held.delete(key);
+      held.set(key, run);
+      if (held.size > maxHeld) held.delete(held.keys().next().value as RunKey);
+    },
     closed: (session) => {
       // A plane that shuts down closes the streams of runners that live: they come back, to it or to another.
       if (plane.parked.isDraining()) return;

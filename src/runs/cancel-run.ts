@@ -1,10 +1,11 @@
 import { DomainError } from "../domain/errors.js";
-import type { RunId, RunKey, RunnerId } from "../domain/ids.js";
+import type { RunId, RunKey } from "../domain/ids.js";
 import type { Scope } from "../domain/scope.js";
 import { recordAuditIn } from "../governance/record-audit.js";
 import { cancelRunRow, type RunMoved } from "../store/run-path/moves.js";
 import { withTenantTx } from "../store/tx.js";
 import { endFrames } from "./control-frames.js";
+import { orderStop } from "./order-stop.js";
 import type { Plane } from "./plane.js";
 import { publishMove } from "./publish.js";
 
@@ -24,22 +25,10 @@ export async function cancelRun(plane: Plane, scope: Scope, runId: RunId, action
     });
     return row;
   });
-  if (moved.verdict === "requested" && moved.runnerId) stop(plane, scope, moved.runnerId, runId, moved.fence, "cancel");
+  if (moved.verdict === "requested")
+    orderStop(plane, moved, { tenantId: scope.tenantId, runId, fence: moved.fence, kind: "cancel" });
   if (moved.verdict === "moved") publishMove(plane, scope.tenantId, moved, frames);
   return moved;
-}
-
-function stop(
-  plane: Plane,
-  scope: Scope,
-  runnerId: RunnerId,
-  runId: RunId,
-  fence: number,
-  kind: "cancel" | "superseded",
-): void {
-  const order = { tenantId: scope.tenantId, runId, fence, kind };
-  plane.stops.tell(runnerId, order);
-  plane.signals.stop(runnerId, order);
 }
 
 /** Resolves when the run has ended, or throws WAIT_TIMED_OUT: never a 2xx for a run that still runs. */
@@ -68,6 +57,6 @@ export async function forceCancel(
     return row;
   });
   if (moved.verdict !== "moved") return;
-  if (moved.runnerId) stop(plane, scope, moved.runnerId, runId, fence, "superseded");
+  orderStop(plane, moved, { tenantId: scope.tenantId, runId, fence, kind: "superseded" });
   publishMove(plane, scope.tenantId, moved, frames);
 }

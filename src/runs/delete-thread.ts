@@ -5,6 +5,7 @@ import { recordAuditIn } from "../governance/record-audit.js";
 import { deleteThreadRows } from "../store/thread-deletion.js";
 import { withTenantTx } from "../store/tx.js";
 import { endFrames } from "./control-frames.js";
+import { orderStop } from "./order-stop.js";
 import type { Plane } from "./plane.js";
 import { publishChunk } from "./publish.js";
 
@@ -23,16 +24,7 @@ export async function deleteThread(plane: Plane, scope: Scope, threadId: ThreadI
     return runs;
   });
   for (const run of ended) {
-    if (run.runnerId) {
-      const order = {
-        tenantId: run.tenantId,
-        runId: run.runId,
-        fence: run.fence,
-        kind: "superseded" as const,
-      };
-      plane.stops.tell(run.runnerId, order);
-      plane.signals.stop(run.runnerId, order);
-    }
+    orderStop(plane, run, { ...run, kind: "superseded" });
     publishChunk(plane, runKey(run.tenantId, run.runId), run.firstSeq, frames.count, frames.bytes, {
       status: "cancelled",
       lastSeq: run.lastSeq,

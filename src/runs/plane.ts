@@ -1,4 +1,12 @@
-import type { AgentQueue, RunId, RunKey, RunnerId, TenantId } from "../domain/ids.js";
+import {
+  type AgentQueue,
+  type QueueName,
+  queueKey,
+  type RunId,
+  type RunKey,
+  type RunnerId,
+  type TenantId,
+} from "../domain/ids.js";
 import type { Clock } from "../platform/clock.js";
 import type { Limits } from "../platform/config.js";
 import type { Log } from "../platform/log.js";
@@ -30,10 +38,16 @@ export interface StopOrder {
   readonly kind: "cancel" | "superseded";
 }
 
-/** Tells the sessions of this process, by runner, to stop a run. */
+/** Whom a stop order is for. Runners choose their ids, so an id means something in its queue only. */
+export interface Holder {
+  readonly runnerId: RunnerId;
+  readonly queue: QueueName;
+}
+
+/** Tells the sessions of this process to stop a run. */
 export interface Stops {
-  tell(runnerId: RunnerId, order: StopOrder): void;
-  listen(runnerId: RunnerId, listener: (order: StopOrder) => void): () => void;
+  tell(holder: Holder, order: StopOrder): void;
+  listen(holder: Holder, listener: (order: StopOrder) => void): () => void;
 }
 
 /** News for other processes. Losing one delays somebody by a second; nothing depends on it. */
@@ -45,22 +59,24 @@ export interface Signals {
   /** Another process follows the run, as far as this one has heard. */
   isFollowedElsewhere(key: RunKey): boolean;
   /** A runner that may be connected elsewhere must stop a run. */
-  stop(runnerId: RunnerId, order: StopOrder): void;
+  stop(holder: Holder, order: StopOrder): void;
 }
 
 export function createStops(): Stops {
-  const listeners = new Map<RunnerId, Set<(order: StopOrder) => void>>();
+  const listeners = new Map<string, Set<(order: StopOrder) => void>>();
+  const keyOf = ({ runnerId, queue }: Holder): string => `${queueKey(queue)}:${runnerId.toLowerCase()}`;
   return {
-    tell: (runnerId, order) => {
-      for (const listener of listeners.get(runnerId) ?? []) listener(order);
+    tell: (holder, order) => {
+      for (const listener of listeners.get(keyOf(holder)) ?? []) listener(order);
     },
-    listen: (runnerId, listener) => {
-      const set = listeners.get(runnerId) ?? new Set();
-      listeners.set(runnerId, set);
+    listen: (holder, listener) => {
+      const key = keyOf(holder);
+      const set = listeners.get(key) ?? new Set();
+      listeners.set(key, set);
       set.add(listener);
       return () => {
         set.delete(listener);
-        if (set.size === 0) listeners.delete(runnerId);
+        if (set.size === 0) listeners.delete(key);
       };
     },
   };

@@ -1,10 +1,10 @@
-import type { AgentQueue, QueueName, RunId, RunKey, RunnerId, TenantId } from "../domain/ids.js";
+import type { AgentQueue, QueueName, RunId, RunKey, TenantId } from "../domain/ids.js";
 import { isFinalRunState, type RunState } from "../domain/moves/run.js";
 import type { Live } from "../platform/live.js";
 import type { Feeds } from "./feeds.js";
 import { logChunk } from "./feeds.js";
 import type { Parked } from "./parked.js";
-import type { Signals, StopOrder, Stops } from "./plane.js";
+import type { Holder, Signals, StopOrder, Stops } from "./plane.js";
 
 // News of this process for others, and of others for this one. Events travel only to processes that asked for the run: a process says which runs are
 // followed in it, and says it again when a new process appears. A process that is alone says nothing at all.
@@ -81,8 +81,9 @@ export function createSignals(options: SignalsOptions): RunningSignals {
   });
   live.on("work", (payload) => options.parked().wake(JSON.parse(payload.toString()) as QueueName));
   live.on("stop", (payload) => {
-    const { runnerId, order } = JSON.parse(payload.toString()) as { runnerId: RunnerId; order: StopOrder };
-    options.stops.tell(runnerId, order);
+    const { order, ...holder } = JSON.parse(payload.toString()) as Holder & { order: StopOrder };
+    // Processes of the version before name no queue: the next heartbeat says what they would have said.
+    if (holder.queue) options.stops.tell(holder, order);
   });
 
   // The live connection may not stand yet, and drops what is said until then: so hello is said again.
@@ -125,8 +126,9 @@ export function createSignals(options: SignalsOptions): RunningSignals {
       options.enqueue(queue, tenantId, runId, dispatchNo);
       if (others.size > 0) live.publish("work", Buffer.from(JSON.stringify(queue)));
     },
-    stop: (runnerId, order) => {
-      if (others.size > 0) live.publish("stop", Buffer.from(JSON.stringify({ runnerId, order })));
+    stop: ({ runnerId, queue: { poolId, kind } }, order) => {
+      if (others.size > 0)
+        live.publish("stop", Buffer.from(JSON.stringify({ runnerId, queue: { poolId, kind }, order })));
     },
     close: () => {
       clearInterval(timer);

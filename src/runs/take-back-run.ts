@@ -1,6 +1,7 @@
-import type { QueueName, RunId, RunnerId, TenantId, ThreadId } from "../domain/ids.js";
+import type { QueueName, RunId, TenantId, ThreadId } from "../domain/ids.js";
 import { expireRunRow, type TakeBackCause, takeBackRun } from "../store/run-path/moves.js";
 import { attemptFrame, endFrames, type RunFailure } from "./control-frames.js";
+import { orderStop } from "./order-stop.js";
 import type { Plane } from "./plane.js";
 import { publishMove } from "./publish.js";
 
@@ -63,7 +64,7 @@ export async function takeBack(
   });
   if (moved.verdict === "gone") return "gone";
   const frames = moved.verdict === "requeued" ? again : moved.status === "cancelled" ? cancelEnd : end;
-  if (moved.runnerId) supersede(plane, moved.runnerId, run);
+  orderStop(plane, moved, { ...run, kind: "superseded" });
   publishMove(plane, run.tenantId, moved, frames);
   return moved.verdict === "requeued" ? "requeued" : "ended";
 }
@@ -87,12 +88,6 @@ export async function expireRun(plane: Plane, run: Omit<HeldBy, "attempt">, what
     end,
   );
   if (moved.verdict !== "moved") return;
-  if (moved.runnerId) supersede(plane, moved.runnerId, run);
+  orderStop(plane, moved, { ...run, kind: "superseded" });
   publishMove(plane, run.tenantId, moved, end);
-}
-
-function supersede(plane: Plane, runnerId: RunnerId, run: Omit<HeldBy, "attempt">): void {
-  const order = { tenantId: run.tenantId, runId: run.runId, fence: run.fence, kind: "superseded" as const };
-  plane.stops.tell(runnerId, order);
-  plane.signals.stop(runnerId, order);
 }

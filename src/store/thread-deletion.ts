@@ -1,5 +1,5 @@
 import type pg from "pg";
-import type { RunId, RunnerId, TenantId, ThreadId } from "../domain/ids.js";
+import type { QueueName, RunId, RunnerId, TenantId, ThreadId } from "../domain/ids.js";
 import type { EndFrames } from "./run-path/moves.js";
 import type { TenantTx } from "./tx.js";
 
@@ -9,6 +9,7 @@ export interface EndedRun {
   /** The fence that the holder had. */
   readonly fence: number;
   readonly runnerId: RunnerId | null;
+  readonly queue: QueueName;
   readonly firstSeq: number;
   readonly lastSeq: number;
 }
@@ -22,9 +23,9 @@ export async function deleteThreadRows(tx: TenantTx, threadId: ThreadId, end: En
   );
   if (threads.length === 0) return null;
   // The head goes last, when no queued run is left that could take its place.
-  const ended = await tx.query<Omit<EndedRun, "tenantId"> & pg.QueryResultRow>(
-    `select r.id as "runId", r.fence, r.runner_id as "runnerId", m.first_seq as "firstSeq", m.last_seq as "lastSeq"
-     from (select id, fence, runner_id from run where tenant_id = $1 and thread_id = $2 and status in ('pending', 'running') order by thread_head, id for update) r
+  const ended = await tx.query<Omit<EndedRun, "tenantId" | "queue"> & QueueName & pg.QueryResultRow>(
+    `select r.id as "runId", r.fence, r.runner_id as "runnerId", r.pool_id as "poolId", r.kind, m.first_seq as "firstSeq", m.last_seq as "lastSeq"
+     from (select id, fence, runner_id, pool_id, kind from run where tenant_id = $1 and thread_id = $2 and status in ('pending', 'running') order by thread_head, id for update) r
      cross join lateral run_end($1, r.id, 'cancelled', 'thread_deleted', null, $3, $4) m`,
     [...key, end.bytes, end.count],
   );
@@ -44,5 +45,5 @@ export async function deleteThreadRows(tx: TenantTx, threadId: ThreadId, end: En
      where tenant_id = $1 and id = $2`,
     key,
   );
-  return ended.map((run) => ({ ...run, tenantId: tx.scope.tenantId }));
+  return ended.map(({ poolId, kind, ...run }) => ({ ...run, queue: { poolId, kind }, tenantId: tx.scope.tenantId }));
 }

@@ -5,6 +5,7 @@ import { Outcome, ReportVerdict, type RunRef } from "../../src/generated/proto/f
 import { createRunnerToken } from "../../src/governance/edit-runner-tokens.js";
 import { askGraphql } from "../support/graphql.js";
 import { batchOf, type RawRunner, rawRunner } from "../support/raw-runner.js";
+import { until } from "../support/until.js";
 import { startWorld, type TestTenant, testRootKey, type World } from "../support/world.js";
 
 // Two tenants with pools of their own, and in both a running run with the same id: only the tenant's name tells them apart on the wire.
@@ -16,13 +17,13 @@ let runners: RawRunner[];
 let attacker: RawRunner;
 let defender: RawRunner;
 
-async function poolOf(tenant: TestTenant, graph: string): Promise<RawRunner> {
+async function poolOf(tenant: TestTenant, graph: string, runnerId: string = randomUUID()): Promise<RawRunner> {
   const { text } = await createRunnerToken(world.plane.stores, testRootKey, systemScope(tenant.id), {
     name: "pool",
     kind: "typescript",
     expiresAt: null,
   });
-  const runner = rawRunner({ address: world.grpcAddress, token: text, graphs: [graph] });
+  const runner = rawRunner({ address: world.grpcAddress, token: text, graphs: [graph], runnerId });
   // The first poll announces the graph.
   await runner.getJob({ waitMs: 100 });
   return runner;
@@ -81,4 +82,31 @@ test("the runner that holds it still can", async () => {
   const [verdict] = await defender.report({ run: held, outcome: Outcome.OUTCOME_SUCCESS });
   expect(verdict?.verdict).toBe(ReportVerdict.REPORT_VERDICT_RECORDED);
   expect(await state()).toMatchObject({ status: "SUCCESS" });
+});
+
+test("a stop order reaches the runner of its pool alone, whoever else calls itself by that runner's id", async () => {
+  const runnerId = randomUUID();
+  const mine = await poolOf(victim, "victim-stop", runnerId);
+  const other = await poolOf(world.home, "home-stop", runnerId.toUpperCase());
+  runners.push(mine, other);
+  const [heard, overheard] = [mine.watchCancels(), other.watchCancels()];
+  const [stream, foreignStream] = [mine.events(), other.events()];
+  const run = randomUUID();
+  await startRun(victim, "victim-stop", run);
+  const { run: ref } = await mine.take();
+  await Promise.all([mine.heartbeat(ref as RunRef), other.heartbeat()]);
+  const cancel = (id: string, tenant: TestTenant) =>
+    world.fetch(`/runs/${id}/cancel`, { method: "POST", key: tenant.key });
+  expect((await cancel(run, victim)).status).toBeLessThan(300);
+  await until("the holder is told", () => heard.told.length > 0 && stream.controls.length > 0);
+  // Whatever the other one was told came before what it is told now.
+  const second = randomUUID();
+  await startRun(world.home, "home-stop", second);
+  await other.heartbeat((await other.take()).run as RunRef);
+  expect((await cancel(second, world.home)).status).toBeLessThan(300);
+  await until("the other is told of its own", () => overheard.told.length > 0 && foreignStream.controls.length > 0);
+  expect(overheard.told.map(({ runId }) => runId)).toEqual([second]);
+  expect(heard.told.map(({ runId }) => runId)).toEqual([run]);
+  expect(JSON.stringify(foreignStream.controls)).not.toContain(run);
+  for (const { call } of [heard, overheard, stream, foreignStream]) call.cancel();
 });
