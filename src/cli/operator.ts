@@ -2,11 +2,15 @@ import { DomainError } from "../domain/errors.js";
 import { operatorScope, type Scope } from "../domain/scope.js";
 import type { CredentialOffice } from "../governance/change-credentials.js";
 import { systemClock } from "../platform/clock.js";
-import { readConfig } from "../platform/config.js";
+import { type Config, readConfig } from "../platform/config.js";
+import { publishOnRedis } from "../platform/live-redis.js";
 import { createLog } from "../platform/log.js";
 import { SetupError } from "../platform/setup-error.js";
 import { openStores, type Stores } from "../store/client.js";
+import { publishOnPostgres } from "../store/live-postgres.js";
 import { findTenantByName, type Tenant } from "../store/tenants.js";
+
+const tellMs = 2_000;
 
 /** What the operator's commands work with: the stores of `fairlead serve`, from the same environment. */
 export interface Operator {
@@ -19,15 +23,17 @@ export interface Operator {
 export async function asOperator<Result>(work: (operator: Operator) => Promise<Result>): Promise<Result> {
   const config = readConfig(undefined, { logLevel: "silent" });
   const stores = openStores(config.databaseUrl, config.sweeperDatabaseUrl, createLog("silent"));
+  const changed: Buffer[] = [];
   const office: CredentialOffice = {
     stores,
     rootKey: config.rootKey,
     clock: systemClock,
-    // A running plane looks every credential up again within its cache time; a command does not stay to tell it.
-    changed: () => {},
+    changed: (publicId) => {
+      changed.push(Buffer.from(publicId));
+    },
   };
   try {
-    return await work({
+    const result = await work({
       stores,
       office,
       inTenant: async (name) => {
@@ -36,11 +42,21 @@ export async function asOperator<Result>(work: (operator: Operator) => Promise<R
         return { tenant, scope: operatorScope(tenant.id) };
       },
     });
+    if (changed.length > 0) await tell(config, stores, changed);
+    return result;
   } catch (error) {
     throw explained(error);
   } finally {
     await stores.close();
   }
+}
+
+/** Running planes forget at once what they remember of these credentials. Those that do not hear it look again within their cache time. */
+async function tell(config: Config, stores: Stores, publicIds: readonly Buffer[]): Promise<void> {
+  const told = config.redisUrl
+    ? publishOnRedis(config.redisUrl, "credential", publicIds, tellMs)
+    : publishOnPostgres(stores.app, "credential", publicIds);
+  await told.catch(() => {});
 }
 
 /** Without a database nothing works here, and the reason is worth more than "try again". */

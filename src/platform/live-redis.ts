@@ -6,6 +6,30 @@ const prefix = "fairlead:live:";
 // A Redis that stands still keeps its connection and answers nothing: what is under way to it is bounded.
 const maxUnansweredBytes = 32 * 1024 * 1024;
 
+/** Tells the news and goes, for commands, which do not stay. Throws when Redis does not take them in time. */
+export async function publishOnRedis(
+  url: string,
+  channel: LiveChannel,
+  payloads: readonly Buffer[],
+  withinMs: number,
+): Promise<void> {
+  const redis = new Redis(url, {
+    lazyConnect: true,
+    connectTimeout: withinMs,
+    commandTimeout: withinMs,
+    maxRetriesPerRequest: 0,
+    retryStrategy: () => null,
+    connectionName: "fairlead-command",
+  });
+  redis.on("error", () => {});
+  try {
+    await redis.connect();
+    await Promise.all(payloads.map((payload) => redis.publish(prefix + channel, payload)));
+  } finally {
+    redis.disconnect();
+  }
+}
+
 /** Over Redis publish/subscribe. Without a connection news is dropped, never queued: an offline queue grew by 100 MB a minute and then ended the process. */
 export function startLiveRedis(url: string, log: Log): Live {
   const options = {

@@ -6,6 +6,18 @@ import type { Log } from "../platform/log.js";
 const maxBytes = 5_000;
 const prefix = "fairlead_live_";
 
+/** Tells the news and goes, for commands, which do not stay. */
+export async function publishOnPostgres(
+  pool: pg.Pool,
+  channel: LiveChannel,
+  payloads: readonly Buffer[],
+): Promise<void> {
+  await pool.query("select pg_notify($1, p) from unnest($2::text[]) as n (p)", [
+    prefix + channel,
+    payloads.map((payload) => payload.toString("base64")),
+  ]);
+}
+
 /** Over LISTEN/NOTIFY, for planes without Redis: hints only, since payloads are small. One statement carries a tick's news. */
 export function startLivePostgres(databaseUrl: string, log: Log): Live {
   const listeners = new Map<string, ((payload: Buffer) => void)[]>();

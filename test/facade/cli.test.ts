@@ -1,6 +1,11 @@
 import { execFile } from "node:child_process";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { compose } from "../../src/compose.js";
+import { readConfig } from "../../src/platform/config.js";
+import { createLog } from "../../src/platform/log.js";
 import { askGraphql } from "../support/graphql.js";
+import { redisAvailable, testRedis } from "../support/redis.js";
+import { until } from "../support/until.js";
 import { startWorld, testRootKey, type World } from "../support/world.js";
 
 // The operator's commands, as processes, beside a plane that serves the same database.
@@ -64,6 +69,54 @@ test("a tenant and a key made by the operator work on the running plane, and sto
     "is revoked and cannot be rotated",
   );
 }, 240_000);
+
+test("a running plane forgets a key at once when the operator revokes it, not when it looks again", async () => {
+  const key = JSON.parse(
+    (await fairlead(["keys", "create", "--tenant", "tenant-1", "--name", "gone", "--scopes", "all", "--json"])).out,
+  ) as { id: string; secret: string };
+  let forgotten = 0;
+  const stop = world.running.authenticator.onForget(() => forgotten++);
+  expect((await fairlead(["keys", "revoke", key.id, "--tenant", "tenant-1"])).code).toBe(0);
+  await until("the plane is told", () => forgotten > 0, 2_000);
+  expect(await works(key.secret)).toBe(401);
+  stop();
+}, 120_000);
+
+describe.skipIf(!redisAvailable())("with Redis (skipped without a redis-server on the PATH)", () => {
+  test("every replica forgets a runner token at once when the operator revokes it", async () => {
+    const redis = await testRedis();
+    const config = readConfig(
+      {},
+      {
+        databaseUrl: world.database.appUrl,
+        sweeperDatabaseUrl: world.database.sweeperUrl,
+        redisUrl: redis.url,
+        rootKey: testRootKey,
+        roles: ["api"],
+        port: 0,
+        logLevel: "silent",
+        limits: {},
+      },
+    );
+    const planes = await Promise.all([1, 2].map(() => compose(config, createLog("silent"))));
+    try {
+      const env = { REDIS_URL: redis.url };
+      const made = await fairlead(
+        ["runner-tokens", "create", "--tenant", "tenant-1", "--name", "gone", "--kind", "python", "--json"],
+        env,
+      );
+      const { id, secret } = JSON.parse(made.out) as { id: string; secret: string };
+      const forgotten = new Set<number>();
+      for (const [at, { authenticator }] of planes.entries()) authenticator.onForget(() => forgotten.add(at));
+      expect((await fairlead(["runner-tokens", "revoke", id, "--tenant", "tenant-1"], env)).code).toBe(0);
+      await until("both are told", () => forgotten.size === 2, 2_000);
+      for (const { authenticator } of planes) await expect(authenticator.runner(secret)).rejects.toThrow("revoked");
+    } finally {
+      await Promise.all(planes.map((plane) => plane.stop()));
+      await redis.stop();
+    }
+  }, 120_000);
+});
 
 test("a runner token made by the operator is bound to its kind", async () => {
   await fairlead(["tenants", "create", "pool"]);
