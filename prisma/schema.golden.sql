@@ -54,6 +54,31 @@ create type run_created as (
   blocking_run uuid
 );
 
+create type run_finish_item as (
+  ord integer,
+  tenant_id uuid,
+  run_id uuid,
+  thread_id uuid,
+  fence integer,
+  pool_id uuid,
+  kind text,
+  purpose text,
+  total bigint,
+  tail_first bigint,
+  tail_count integer,
+  end_count integer,
+  status text,
+  reason text,
+  error json,
+  next text[],
+  interrupts json,
+  at integer,
+  tail_bytes integer,
+  end_bytes integer,
+  values_bytes integer,
+  asked_bytes integer
+);
+
 create type run_moved as (
   verdict text,
   run_id uuid,
@@ -712,6 +737,19 @@ create function request_purge_v1(p_run_ms bigint, p_create_ms bigint, p_rows int
   set jit=off
   -- body of 869 characters, md5 b96146522b6ca56af537121cf47cde5a;
 
+-- function run_append_items_v2 of owner
+create function run_append_items_v2(p_items json)
+  returns TABLE(ord integer, tenant_id uuid, run_id uuid, fence integer, pool_id uuid, kind text, first bigint, count integer)
+  language plpgsql immutable
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 314 characters, md5 d7f453868da6e64756084cf6dba464d6;
+grant execute on function run_append_items_v2(p_items json) to fairlead_app;
+grant execute on function run_append_items_v2(p_items json) to fairlead_sweeper;
+
 -- function run_append_v1 of owner
 create function run_append_v1(p_tenants text, p_items json, p_seg_item integer[], p_seg_count integer[], p_seg_delta boolean[], p_seg_body bytea[], p_lease_ms integer, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json)
   returns TABLE(ord integer, verdict text, stored bigint, first_seq bigint, base_seq bigint, cancel text)
@@ -721,9 +759,22 @@ create function run_append_v1(p_tenants text, p_items json, p_seg_item integer[]
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 3221 characters, md5 2020c17df4840d79e81e03abe38936ba;
+  -- body of 3228 characters, md5 80559841f3735bccdf5a561f15ace7f3;
 grant execute on function run_append_v1(p_tenants text, p_items json, p_seg_item integer[], p_seg_count integer[], p_seg_delta boolean[], p_seg_body bytea[], p_lease_ms integer, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_app;
 grant execute on function run_append_v1(p_tenants text, p_items json, p_seg_item integer[], p_seg_count integer[], p_seg_delta boolean[], p_seg_body bytea[], p_lease_ms integer, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_sweeper;
+
+-- function run_append_v2 of owner
+create function run_append_v2(p_tenants text, p_items json, p_seg_item integer[], p_seg_count integer[], p_seg_delta boolean[], p_seg_at integer[], p_seg_bytes integer[], p_lease_ms integer, p_checkpoints json, p_writes json, p_blobs json, p_steps json, p_data bytea)
+  returns TABLE(ord integer, verdict text, stored bigint, first_seq bigint, base_seq bigint, cancel text)
+  language plpgsql volatile
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 2994 characters, md5 c7b3fa748ae4100cb4f0aa8b708c339f;
+grant execute on function run_append_v2(p_tenants text, p_items json, p_seg_item integer[], p_seg_count integer[], p_seg_delta boolean[], p_seg_at integer[], p_seg_bytes integer[], p_lease_ms integer, p_checkpoints json, p_writes json, p_blobs json, p_steps json, p_data bytea) to fairlead_app;
+grant execute on function run_append_v2(p_tenants text, p_items json, p_seg_item integer[], p_seg_count integer[], p_seg_delta boolean[], p_seg_at integer[], p_seg_bytes integer[], p_lease_ms integer, p_checkpoints json, p_writes json, p_blobs json, p_steps json, p_data bytea) to fairlead_sweeper;
 
 -- function run_cancel_v1 of owner
 create function run_cancel_v1(p_tenant uuid, p_run uuid, p_action text, p_force_fence integer, p_end bytea, p_end_count integer)
@@ -734,7 +785,7 @@ create function run_cancel_v1(p_tenant uuid, p_run uuid, p_action text, p_force_
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 1643 characters, md5 689bc835ec40cfe9ecc07b211463e460;
+  -- body of 1657 characters, md5 e8562c796a7a88c76263effcef1ea5f9;
 grant execute on function run_cancel_v1(p_tenant uuid, p_run uuid, p_action text, p_force_fence integer, p_end bytea, p_end_count integer) to fairlead_app;
 grant execute on function run_cancel_v1(p_tenant uuid, p_run uuid, p_action text, p_force_fence integer, p_end bytea, p_end_count integer) to fairlead_sweeper;
 
@@ -748,7 +799,7 @@ create function run_candidates_v1(p_pool uuid, p_kind text, p_graphs text[], p_l
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 2475 characters, md5 e938892e50fd64c8e36672d18b5f3e4e;
+  -- body of 2489 characters, md5 9bcda4316cd0f247558bc2c782e91dda;
 grant execute on function run_candidates_v1(p_pool uuid, p_kind text, p_graphs text[], p_limit integer, p_window integer) to fairlead_app;
 
 -- function run_claim_next_v1 of owner
@@ -773,7 +824,7 @@ create function run_claim_v1(p_tenants text, p_items json, p_offer_ms integer)
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 3128 characters, md5 91de2de1ed5a93b37ff15c103d363d57;
+  -- body of 3135 characters, md5 c58634726f5dafa8c68933f3428db0f4;
 grant execute on function run_claim_v1(p_tenants text, p_items json, p_offer_ms integer) to fairlead_app;
 grant execute on function run_claim_v1(p_tenants text, p_items json, p_offer_ms integer) to fairlead_sweeper;
 
@@ -807,7 +858,7 @@ create function run_create_v1(p_tenants text, p_items json, p_input bytea[], p_c
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 7602 characters, md5 2a0250f32fdaafbcf77eb979637854d1;
+  -- body of 7609 characters, md5 281234196f0d4a69170c39b10e3c146c;
 grant execute on function run_create_v1(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer) to fairlead_app;
 grant execute on function run_create_v1(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer) to fairlead_sweeper;
 
@@ -820,7 +871,7 @@ create function run_cut_leases_v1(p_items json, p_ms integer)
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 829 characters, md5 61bc10815b6c1e4a9a486ffd0a734423;
+  -- body of 836 characters, md5 f9e563b5c3617067856dc4b6acd67b2d;
 grant execute on function run_cut_leases_v1(p_items json, p_ms integer) to fairlead_app;
 grant execute on function run_cut_leases_v1(p_items json, p_ms integer) to fairlead_sweeper;
 
@@ -846,7 +897,7 @@ create function run_expire_v1(p_tenant uuid, p_run uuid, p_end bytea, p_end_coun
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 720 characters, md5 2e15c32cc83e00f397e24cae55dfe039;
+  -- body of 734 characters, md5 7f7c67b35290a9495572a7c74856378f;
 grant execute on function run_expire_v1(p_tenant uuid, p_run uuid, p_end bytea, p_end_count integer, p_status text, p_reason text, p_error json) to fairlead_app;
 grant execute on function run_expire_v1(p_tenant uuid, p_run uuid, p_end bytea, p_end_count integer, p_status text, p_reason text, p_error json) to fairlead_sweeper;
 
@@ -863,6 +914,19 @@ create function run_extras_v1(p_item integer, p_tenant uuid, p_run uuid, p_threa
 grant execute on function run_extras_v1(p_item integer, p_tenant uuid, p_run uuid, p_thread uuid, p_attempt integer, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_app;
 grant execute on function run_extras_v1(p_item integer, p_tenant uuid, p_run uuid, p_thread uuid, p_attempt integer, p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_sweeper;
 
+-- function run_extras_v2 of owner
+create function run_extras_v2(p_open boolean[], p_tenant uuid[], p_run uuid[], p_thread uuid[], p_attempt integer[], p_checkpoints json, p_writes json, p_blobs json, p_steps json, p_data bytea)
+  returns void
+  language plpgsql volatile
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 3307 characters, md5 473ec3ac3ed499242ba04bbc99f9b44d;
+grant execute on function run_extras_v2(p_open boolean[], p_tenant uuid[], p_run uuid[], p_thread uuid[], p_attempt integer[], p_checkpoints json, p_writes json, p_blobs json, p_steps json, p_data bytea) to fairlead_app;
+grant execute on function run_extras_v2(p_open boolean[], p_tenant uuid[], p_run uuid[], p_thread uuid[], p_attempt integer[], p_checkpoints json, p_writes json, p_blobs json, p_steps json, p_data bytea) to fairlead_sweeper;
+
 -- function run_fail_v1 of owner
 create function run_fail_v1(p_tenant uuid, p_run uuid, p_fence integer, p_pool uuid, p_kind text, p_reason text, p_error json, p_end bytea, p_end_count integer)
   returns run_moved
@@ -872,9 +936,35 @@ create function run_fail_v1(p_tenant uuid, p_run uuid, p_fence integer, p_pool u
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 625 characters, md5 b8f456fafd9ab43f4778bb00d4beb38a;
+  -- body of 639 characters, md5 80ee1a313524c21b935f79ec834f07b1;
 grant execute on function run_fail_v1(p_tenant uuid, p_run uuid, p_fence integer, p_pool uuid, p_kind text, p_reason text, p_error json, p_end bytea, p_end_count integer) to fairlead_app;
 grant execute on function run_fail_v1(p_tenant uuid, p_run uuid, p_fence integer, p_pool uuid, p_kind text, p_reason text, p_error json, p_end bytea, p_end_count integer) to fairlead_sweeper;
+
+-- function run_finish_items_v2 of owner
+create function run_finish_items_v2(p_items json)
+  returns SETOF run_finish_item
+  language plpgsql immutable
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 678 characters, md5 4e40a79b1b67b5758fe42570ebfa194e;
+grant execute on function run_finish_items_v2(p_items json) to fairlead_app;
+grant execute on function run_finish_items_v2(p_items json) to fairlead_sweeper;
+
+-- function run_finish_rows_v2 of owner
+create function run_finish_rows_v2(p_items run_finish_item[])
+  returns SETOF run_finish_item
+  language plpgsql immutable
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 57 characters, md5 90d49d3e0bd325dcfccbf95bba67470a;
+grant execute on function run_finish_rows_v2(p_items run_finish_item[]) to fairlead_app;
+grant execute on function run_finish_rows_v2(p_items run_finish_item[]) to fairlead_sweeper;
 
 -- function run_finish_v1 of owner
 create function run_finish_v1(p_tenants text, p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[], p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json)
@@ -885,9 +975,22 @@ create function run_finish_v1(p_tenants text, p_items json, p_tail bytea[], p_en
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 7242 characters, md5 7f488b8f492b43b125cbd9b928cc244d;
+  -- body of 7256 characters, md5 c7bc0a33ecbf613957755a44a118fe5a;
 grant execute on function run_finish_v1(p_tenants text, p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[], p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_app;
 grant execute on function run_finish_v1(p_tenants text, p_items json, p_tail bytea[], p_end bytea[], p_values bytea[], p_interrupts bytea[], p_interrupt_values bytea[], p_checkpoints json, p_head bytea[], p_meta bytea[], p_view bytea[], p_writes json, p_write_data bytea[], p_blobs json, p_blob_data bytea[], p_steps json) to fairlead_sweeper;
+
+-- function run_finish_v2 of owner
+create function run_finish_v2(p_tenants text, p_items json, p_checkpoints json, p_writes json, p_blobs json, p_steps json, p_data bytea)
+  returns TABLE(ord integer, verdict text, stored_status text, stored_reason text, source bigint, first_seq bigint, base_seq bigint, next_run uuid, next_pool uuid, next_kind text, next_graph text, next_admitted boolean)
+  language plpgsql volatile
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 8013 characters, md5 bf8520a063d2e734c8cb25ccb385d9cb;
+grant execute on function run_finish_v2(p_tenants text, p_items json, p_checkpoints json, p_writes json, p_blobs json, p_steps json, p_data bytea) to fairlead_app;
+grant execute on function run_finish_v2(p_tenants text, p_items json, p_checkpoints json, p_writes json, p_blobs json, p_steps json, p_data bytea) to fairlead_sweeper;
 
 -- function run_heads_v1 of owner
 create function run_heads_v1(p_tenants uuid[], p_runs uuid[])
@@ -975,7 +1078,7 @@ create function run_relay_v1(p_limit integer)
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 521 characters, md5 d9aaffba0e70ec6ce245c7ec3a659656;
+  -- body of 528 characters, md5 df65abe18129d76025ba300bacb24bbc;
 
 -- function run_renew_v1 of owner
 create function run_renew_v1(p_tenants text, p_items json, p_lease_ms integer)
@@ -986,7 +1089,7 @@ create function run_renew_v1(p_tenants text, p_items json, p_lease_ms integer)
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 1131 characters, md5 81eb6ecfa613311a33db88cd1a99a90f;
+  -- body of 1138 characters, md5 f5a22fa8afc81e35de301526fd96e18a;
 grant execute on function run_renew_v1(p_tenants text, p_items json, p_lease_ms integer) to fairlead_app;
 grant execute on function run_renew_v1(p_tenants text, p_items json, p_lease_ms integer) to fairlead_sweeper;
 
@@ -1023,7 +1126,7 @@ create function run_take_back_v1(p_tenant uuid, p_run uuid, p_fence integer, p_p
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 2680 characters, md5 36fa16b97751a333e4aeefaa1686f8d5;
+  -- body of 2694 characters, md5 8fbe306a5fccdc59dc90e8a05c495e53;
 grant execute on function run_take_back_v1(p_tenant uuid, p_run uuid, p_fence integer, p_pool uuid, p_kind text, p_cause text, p_max_handbacks integer, p_again bytea, p_again_count integer, p_end bytea, p_end_count integer, p_end_status text, p_end_reason text, p_end_error json, p_cancel_end bytea, p_cancel_end_count integer) to fairlead_app;
 grant execute on function run_take_back_v1(p_tenant uuid, p_run uuid, p_fence integer, p_pool uuid, p_kind text, p_cause text, p_max_handbacks integer, p_again bytea, p_again_count integer, p_end bytea, p_end_count integer, p_end_status text, p_end_reason text, p_end_error json, p_cancel_end bytea, p_cancel_end_count integer) to fairlead_sweeper;
 

@@ -18,14 +18,14 @@ export interface EndedRun {
 export async function deleteThreadRows(tx: TenantTx, threadId: ThreadId, end: EndFrames): Promise<EndedRun[] | null> {
   const key = [tx.scope.tenantId, threadId];
   const threads = await tx.query(
-    "select id from thread where tenant_id = $1 and id = $2 and deleted_at is null for update",
+    "select id from thread where tenant_id = $1 and id = $2 and deleted_at is null for no key update",
     key,
   );
   if (threads.length === 0) return null;
   // The head goes last, when no queued run is left that could take its place.
   const ended = await tx.query<Omit<EndedRun, "tenantId" | "queue"> & QueueName & pg.QueryResultRow>(
     `select r.id as "runId", r.fence, r.runner_id as "runnerId", r.pool_id as "poolId", r.kind, m.first_seq as "firstSeq", m.last_seq as "lastSeq"
-     from (select id, fence, runner_id, pool_id, kind from run where tenant_id = $1 and thread_id = $2 and status in ('pending', 'running') order by thread_head, id for update) r
+     from (select id, fence, runner_id, pool_id, kind from run where tenant_id = $1 and thread_id = $2 and status in ('pending', 'running') order by thread_head, id for no key update) r
      cross join lateral run_end($1, r.id, 'cancelled', 'thread_deleted', null, $3, $4) m`,
     [...key, end.bytes, end.count],
   );

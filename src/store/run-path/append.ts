@@ -1,6 +1,6 @@
 import type pg from "pg";
 import type { QueueName, RunId, TenantId } from "../../domain/ids.js";
-import { type Extras, extrasParameters } from "./extras.js";
+import { type Extras, extrasParameters, gatherBytes } from "./extras.js";
 import { tenantSet } from "./tenant-set.js";
 
 /** A run as its runner names it. The queue is the token's: a runner of another kind or pool is nobody here. */
@@ -53,13 +53,16 @@ export async function appendEvents(
   const segItem: number[] = [];
   const segCount: number[] = [];
   const segDelta: boolean[] = [];
-  const segBody: Buffer[] = [];
+  const segAt: number[] = [];
+  const segBytes: number[] = [];
+  const bytes = gatherBytes();
   items.forEach((item, at) => {
     for (const segment of item.segments) {
       segItem.push(at + 1);
       segCount.push(segment.count);
       segDelta.push(segment.delta);
-      segBody.push(segment.body);
+      segAt.push(bytes.add(segment.body));
+      segBytes.push(segment.body.length);
     }
   });
   const result = await pool.query<{
@@ -69,21 +72,25 @@ export async function appendEvents(
     first_seq: number;
     cancel: Appended["cancel"];
   }>({
-    name: "run_append_v1",
-    text: "select ord, verdict, stored, first_seq, cancel from run_append_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) order by ord",
+    name: "run_append_v2",
+    text: "select ord, verdict, stored, first_seq, cancel from run_append_v2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
     values: [
       tenantSet(items),
       JSON.stringify(rows),
       segItem,
       segCount,
       segDelta,
-      segBody,
+      segAt,
+      segBytes,
       leaseMs,
-      ...extrasParameters(items),
+      ...extrasParameters(items, bytes),
+      bytes.all(),
     ],
   });
-  return result.rows.map((row, at) => {
-    const item = items[at] as AppendItem;
+  const byOrd = new Map(result.rows.map((row) => [row.ord, row]));
+  return items.map((item, at) => {
+    const row = byOrd.get(at + 1);
+    if (row === undefined) return { verdict: "superseded", stored: 0, firstSeq: 0, cancel: null };
     const last = item.first + eventCount(item) - 1;
     // After an unknown commit, a batch that ends exactly where the store does is this one.
     if (again && row.verdict === "out_of_order" && row.stored === last) {

@@ -51,20 +51,39 @@ export interface StepPut {
 
 export const noExtras: Extras = { checkpoints: [], writes: [], blobs: [], steps: [] };
 
-/** The nine parameters of run_extras_v1, null where no item of the batch has any. */
-export function extrasParameters(items: readonly { readonly extras: Extras }[]): unknown[] {
+/** Bytes of a whole batch as one parameter; the statement cuts them out by position. */
+export interface Bytes {
+  /** Adds some and answers where they begin, counted from 1. */
+  add(...parts: readonly (Uint8Array | null)[]): number;
+  all(): Buffer;
+}
+
+export function gatherBytes(): Bytes {
+  const gathered: Uint8Array[] = [];
+  let length = 0;
+  return {
+    add: (...parts) => {
+      const at = length + 1;
+      for (const part of parts) {
+        if (part === null || part.length === 0) continue;
+        gathered.push(part);
+        length += part.length;
+      }
+      return at;
+    },
+    all: () => Buffer.concat(gathered, length),
+  };
+}
+
+/** The four lists of run_extras_v2 as JSON text, null where no item of the batch has any. */
+export function extrasParameters(items: readonly { readonly extras: Extras }[], bytes: Bytes): (string | null)[] {
   const checkpoints: object[] = [];
-  const heads: Buffer[] = [];
-  const metadata: Buffer[] = [];
-  const views: (Buffer | null)[] = [];
   const writes: object[] = [];
-  const writeData: Buffer[] = [];
   const blobs: object[] = [];
-  const blobData: Buffer[] = [];
   const steps: string[] = [];
   items.forEach(({ extras }, at) => {
     const item = at + 1;
-    for (const c of onceEach(extras.checkpoints)) {
+    for (const c of oneEach(extras.checkpoints, nameOfCheckpoint, (old, c) => ({ ...c, view: c.view ?? old.view }))) {
       checkpoints.push({
         item,
         namespace: c.namespace,
@@ -74,12 +93,14 @@ export function extrasParameters(items: readonly { readonly extras: Extras }[]):
         schema_version: c.schemaVersion,
         step: c.step,
         channels: c.channels,
+        at: bytes.add(c.head, c.metadata, c.view),
+        head: c.head.length,
+        metadata: c.metadata.length,
+        ...(c.view && { view: c.view.length }),
       });
-      heads.push(c.head);
-      metadata.push(c.metadata);
-      views.push(c.view);
     }
-    for (const w of extras.writes) {
+    // A task's output stays as it was told first; what happened to it is known better later.
+    for (const w of oneEach(extras.writes, nameOfWrite, (old, w) => (w.index < 0 ? w : old))) {
       writes.push({
         item,
         namespace: w.namespace,
@@ -88,14 +109,25 @@ export function extrasParameters(items: readonly { readonly extras: Extras }[]):
         idx: w.index,
         channel: w.channel,
         type: w.type,
+        at: bytes.add(w.data),
+        bytes: w.data.length,
       });
-      writeData.push(w.data);
     }
     for (const b of extras.blobs) {
-      blobs.push({ item, digest: b.digest, part: b.part, parts: b.parts });
-      blobData.push(b.data);
+      blobs.push({
+        item,
+        digest: b.digest,
+        part: b.part,
+        parts: b.parts,
+        at: bytes.add(b.data),
+        bytes: b.data.length,
+      });
     }
-    for (const s of extras.steps) {
+    for (const s of oneEach(
+      extras.steps,
+      (step) => step.id,
+      (old, s) => ({ ...s, usage: s.usage ?? old.usage }),
+    )) {
       const row = JSON.stringify({
         item,
         id: s.id,
@@ -111,26 +143,28 @@ export function extrasParameters(items: readonly { readonly extras: Extras }[]):
       steps.push(s.usage === null ? row : `${row.slice(0, -1)},"usage":${s.usage}}`);
     }
   });
-  return [
-    checkpoints.length > 0 ? JSON.stringify(checkpoints) : null,
-    heads,
-    metadata,
-    views,
-    writes.length > 0 ? JSON.stringify(writes) : null,
-    writeData,
-    blobs.length > 0 ? JSON.stringify(blobs) : null,
-    blobData,
-    steps.length > 0 ? `[${steps.join(",")}]` : null,
-  ];
+  return [jsonList(checkpoints), jsonList(writes), jsonList(blobs), steps.length > 0 ? `[${steps.join(",")}]` : null];
 }
 
-/** A checkpoint that is sent again in the same batch counts once, in its first place and with its last contents: one statement writes a row once. */
-function onceEach(checkpoints: readonly CheckpointPut[]): Iterable<CheckpointPut> {
-  if (checkpoints.length < 2) return checkpoints;
-  const byName = new Map<string, CheckpointPut>();
-  for (const checkpoint of checkpoints) {
-    const name = `${checkpoint.namespace}\0${checkpoint.id}`;
-    byName.set(name, { ...checkpoint, view: checkpoint.view ?? byName.get(name)?.view ?? null });
+function jsonList(rows: readonly object[]): string | null {
+  return rows.length > 0 ? JSON.stringify(rows) : null;
+}
+
+const nameOfCheckpoint = (c: CheckpointPut): string => `${c.namespace}\0${c.id}`;
+const nameOfWrite = (w: WritePut): string => `${w.namespace}\0${w.checkpointId}\0${w.taskId}\0${w.index}`;
+
+/** One statement writes a row once: what is told again in the same batch takes the place of the first telling, as `merged` decides. */
+function oneEach<Row>(
+  rows: readonly Row[],
+  name: (row: Row) => string,
+  merged: (old: Row, row: Row) => Row,
+): Iterable<Row> {
+  if (rows.length < 2) return rows;
+  const byName = new Map<string, Row>();
+  for (const row of rows) {
+    const key = name(row);
+    const old = byName.get(key);
+    byName.set(key, old === undefined ? row : merged(old, row));
   }
   return byName.values();
 }

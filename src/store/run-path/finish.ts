@@ -3,7 +3,7 @@ import type { AgentQueue, RunId, TenantId, ThreadId } from "../../domain/ids.js"
 import type { FinalRunState, RunState } from "../../domain/moves/run.js";
 import type { HeldRun, Segment } from "./append.js";
 import { eventCount } from "./append.js";
-import { type Extras, extrasParameters } from "./extras.js";
+import { type Extras, extrasParameters, gatherBytes } from "./extras.js";
 import { tenantSet } from "./tenant-set.js";
 
 export interface OpenInterrupt {
@@ -56,16 +56,12 @@ export interface Finished {
 
 /** Ends runs with their runners' results: last events, end frames, run, thread, interrupts and the thread's next run in one statement. */
 export async function finishRuns(pool: pg.Pool, items: readonly FinishItem[], again: boolean): Promise<Finished[]> {
-  const interruptValues: Buffer[] = [];
+  const bytes = gatherBytes();
   const rows = items.map((item) => {
-    const interrupts = item.interrupts.map((interrupt) => {
-      interruptValues.push(interrupt.value);
-      return {
-        id: interrupt.id,
-        namespace: interrupt.namespace,
-        task_id: interrupt.taskId,
-        value: interruptValues.length,
-      };
+    const tail = item.tail.map((segment) => segment.body);
+    const at = bytes.add(...tail, item.end, item.values, item.threadInterrupts);
+    const interrupts = item.interrupts.map(({ id, namespace, taskId, value }) => {
+      return { id, namespace, task_id: taskId, at: bytes.add(value), bytes: value.length };
     });
     const row = JSON.stringify({
       tenant_id: item.tenantId,
@@ -82,7 +78,12 @@ export async function finishRuns(pool: pg.Pool, items: readonly FinishItem[], ag
       status: item.status,
       reason: item.reason,
       next: item.next,
-      interrupts,
+      ...(interrupts.length > 0 && { interrupts }),
+      at,
+      tail_bytes: tail.reduce((sum, body) => sum + body.length, 0),
+      end_bytes: item.end.length,
+      ...(item.values && { values_bytes: item.values.length }),
+      ...(item.threadInterrupts && { asked_bytes: item.threadInterrupts.length }),
     });
     return item.error === null ? row : `${row.slice(0, -1)},"error":${item.error}}`;
   });
@@ -98,23 +99,10 @@ export async function finishRuns(pool: pg.Pool, items: readonly FinishItem[], ag
     next_graph: string | null;
     next_admitted: boolean | null;
   }>({
-    name: "run_finish_v1",
+    name: "run_finish_v2",
     text: `select ord, verdict, stored_status, source, first_seq, next_run, next_pool, next_kind, next_graph, next_admitted
-      from run_finish_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) order by ord`,
-    values: [
-      tenantSet(items),
-      `[${rows.join(",")}]`,
-      items.map((item) =>
-        item.tail.length === 1
-          ? (item.tail[0] as Segment).body
-          : Buffer.concat(item.tail.map((segment) => segment.body)),
-      ),
-      items.map((item) => item.end),
-      items.map((item) => item.values),
-      items.map((item) => item.threadInterrupts),
-      interruptValues,
-      ...extrasParameters(items),
-    ],
+      from run_finish_v2($1, $2, $3, $4, $5, $6, $7) order by ord`,
+    values: [tenantSet(items), `[${rows.join(",")}]`, ...extrasParameters(items, bytes), bytes.all()],
   });
   return result.rows.map((row, at) => {
     const item = items[at] as FinishItem;
