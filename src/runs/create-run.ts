@@ -10,32 +10,35 @@ import type { Plane } from "./plane.js";
 import { wakeRun } from "./publish.js";
 
 /** What a client asks for. JSON members are text as the client sent it, null when absent. */
-export interface CreateRun {
+export interface CreateRun
+  extends Pick<
+    CreateItem,
+    | "strategy"
+    | "resume"
+    | "resumeIds"
+    | "input"
+    | "command"
+    | "config"
+    | "context"
+    | "metadata"
+    | "streamModes"
+    | "streamSubgraphs"
+    | "streamResumable"
+    | "interruptBefore"
+    | "interruptAfter"
+    | "onDisconnect"
+    | "fromCheckpointId"
+    | "requestHash"
+    | "idempotencyKey"
+    | "traceparent"
+  > {
   readonly agent: Agent;
   /** Null for a stateless run, which gets a temporary thread. */
   readonly threadId: ThreadId | null;
   readonly ifThreadMissing: "create" | "reject";
   readonly runId: RunId | null;
-  readonly idempotencyKey: string | null;
-  readonly requestHash: string;
-  readonly strategy: "enqueue" | "reject";
-  readonly resume: CreateItem["resume"];
-  readonly resumeIds: readonly string[];
-  readonly input: string | null;
-  readonly command: string | null;
-  readonly config: string | null;
-  readonly context: string | null;
-  readonly metadata: string;
-  readonly streamModes: readonly string[];
-  readonly streamSubgraphs: boolean;
-  readonly streamResumable: boolean;
-  readonly interruptBefore: readonly string[];
-  readonly interruptAfter: readonly string[];
-  readonly onDisconnect: "continue" | "cancel";
   readonly onCompletion: "delete" | "keep";
-  readonly fromCheckpointId: string | null;
   readonly afterMs: number | null;
-  readonly traceparent: string | null;
 }
 
 export interface CreatedRun {
@@ -48,46 +51,28 @@ export interface CreatedRun {
 
 /** Creates a run: replay check, thread, strategy, resume target, admission and insert in one statement; then wakes a runner. */
 export async function createRun(plane: Plane, scope: Scope, input: CreateRun): Promise<CreatedRun> {
-  const threadId = input.threadId ?? (uuidv7() as ThreadId);
-  const runId = input.runId ?? (uuidv7() as RunId);
+  const { agent, threadId, runId, onCompletion, afterMs, ifThreadMissing: _, ...asked } = input;
   const item: CreateItem = {
+    ...asked,
     tenantId: scope.tenantId,
-    runId,
-    runIdChosen: input.runId !== null,
-    threadId,
+    runId: runId ?? (uuidv7() as RunId),
+    runIdChosen: runId !== null,
+    threadId: threadId ?? (uuidv7() as ThreadId),
     threadMode: threadModeOf(input),
     threadMetadata: "{}",
-    agentId: input.agent.id,
-    graphId: input.agent.graphId,
-    poolId: input.agent.poolId,
-    kind: input.agent.kind,
+    agentId: agent.id,
+    graphId: agent.graphId,
+    poolId: agent.poolId,
+    kind: agent.kind,
     purpose: "run",
-    strategy: input.strategy,
-    resume: input.resume,
-    resumeIds: input.resumeIds,
-    maxAttempts: input.agent.maxAttempts,
-    recovery: input.agent.recovery,
-    queueTimeoutMs: input.agent.queueTimeoutMs,
-    runTimeoutMs: input.agent.runTimeoutMs,
-    dueMs: input.afterMs,
-    input: input.input,
-    command: input.command,
-    config: input.config,
-    context: input.context,
-    metadata: input.metadata,
+    maxAttempts: agent.maxAttempts,
+    recovery: agent.recovery,
+    queueTimeoutMs: agent.queueTimeoutMs,
+    runTimeoutMs: agent.runTimeoutMs,
+    dueMs: afterMs,
     stateUpdate: null,
-    streamModes: input.streamModes,
-    streamSubgraphs: input.streamSubgraphs,
-    streamResumable: input.streamResumable,
-    interruptBefore: input.interruptBefore,
-    interruptAfter: input.interruptAfter,
-    onDisconnect: input.onDisconnect,
-    deleteThread: input.threadId === null && input.onCompletion === "delete",
-    fromCheckpointId: input.fromCheckpointId,
+    deleteThread: threadId === null && onCompletion === "delete",
     credentialId: scope.actor.id,
-    requestHash: input.requestHash,
-    idempotencyKey: input.idempotencyKey,
-    traceparent: input.traceparent,
   };
   await admit(plane, scope, item);
   return settleCreate(plane, item, await plane.path.create(item));

@@ -29,20 +29,20 @@ interface Costs {
 }
 
 /** What a run cost, over so many of them. */
-async function costs(): Promise<Costs> {
+async function costs(count = runs, by = clients): Promise<Costs> {
   await measured.resetStatements();
   const flushes = await measured.walFlushes();
   const roundTrips = await measured.redisRoundTrips();
   const cpu = cpuMicros(measured.plane.pid);
-  await measured.runs("echo", runs, clients);
-  const planeMicros = (cpuMicros(measured.plane.pid) - cpu) / runs;
-  const statements = (await measured.statements()) / runs;
-  const trips = ((await measured.redisRoundTrips()) - roundTrips) / runs;
+  await measured.runs("echo", count, by);
+  const planeMicros = (cpuMicros(measured.plane.pid) - cpu) / count;
+  const statements = (await measured.statements()) / count;
+  const trips = ((await measured.redisRoundTrips()) - roundTrips) / count;
   // A backend hands its counters in at most once a second.
   await until("the flushes are counted", async () => (await measured.walFlushes()) > flushes);
   const found = {
     statements,
-    flushes: ((await measured.walFlushes()) - flushes) / runs,
+    flushes: ((await measured.walFlushes()) - flushes) / count,
     roundTrips: trips,
     planeMicros: Math.round(planeMicros),
   };
@@ -67,6 +67,17 @@ test.skipIf(!redisAvailable())(
 );
 
 test.skipIf(!redisAvailable())(
+  "a run of one client alone is created and claimed in one statement and one flush, and ended in another (no redis-server on the PATH)",
+  { timeout: 120_000 },
+  async () => {
+    let best = await costs(200, 1);
+    for (let round = 1; round < 3 && best.statements > 2.6; round++) best = await costs(200, 1);
+    expect(best.statements, JSON.stringify(best)).toBeLessThanOrEqual(2.6);
+    expect(best.flushes, JSON.stringify(best)).toBeLessThanOrEqual(2.6);
+  },
+);
+
+test.skipIf(!redisAvailable())(
   "two thousand runs leave no key in Redis and no open handle behind (no redis-server on the PATH)",
   { timeout: 120_000 },
   async () => {
@@ -78,6 +89,7 @@ test.skipIf(!redisAvailable())(
       20_000,
     );
     expect(openDescriptors(measured.plane.pid)).toBeLessThanOrEqual(before.handles);
-    expect(await measured.redisKeys()).toBeLessThanOrEqual(before.keys + 2);
+    // A job that named a run which was claimed meanwhile is gone once it was fetched.
+    await until("no key is left", async () => (await measured.redisKeys()) <= before.keys + 2, 20_000);
   },
 );
