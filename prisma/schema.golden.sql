@@ -2,11 +2,13 @@
 -- `owner` is whoever migrated.
 
 grant connect on database to fairlead_app;
+grant connect on database to fairlead_audit;
 grant connect on database to fairlead_sweeper;
 grant connect, temporary on database to fairlead_queue;
 grant connect, temporary on database to public;
 
 grant usage on schema public to fairlead_app;
+grant usage on schema public to fairlead_audit;
 grant usage on schema public to fairlead_queue;
 grant usage on schema public to fairlead_sweeper;
 grant usage on schema public to public;
@@ -213,6 +215,26 @@ grant insert, select, update on api_key to fairlead_app;
 grant select on api_key to fairlead_sweeper;
 grant update (last_used_at) on api_key to fairlead_sweeper;
 
+-- table audit_checkpoint of owner
+create table audit_checkpoint (
+  tenant_id uuid not null,
+  seq bigint not null,
+  hash bytea not null,
+  at timestamp with time zone not null,
+  key_id text not null,
+  signature bytea not null,
+  constraint audit_checkpoint_pkey PRIMARY KEY (tenant_id, seq),
+  constraint audit_checkpoint_hash_check CHECK ((octet_length(hash) = 32)),
+  constraint audit_checkpoint_seq_check CHECK ((seq > 0)),
+  constraint audit_checkpoint_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id)
+);
+alter table audit_checkpoint enable row level security;
+alter table audit_checkpoint force row level security;
+create policy by_tenant on audit_checkpoint for all to fairlead_app, fairlead_audit
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+grant insert, select on audit_checkpoint to fairlead_audit;
+grant select on audit_checkpoint to fairlead_app;
+
 -- table audit_event of owner
 create table audit_event (
   tenant_id uuid not null,
@@ -224,15 +246,53 @@ create table audit_event (
   target_kind text not null,
   target_id text not null,
   detail json not null default '{}'::json,
+  seq bigint not null,
+  outcome text not null default 'success'::text,
+  prev_hash bytea not null,
+  hash bytea not null,
   constraint audit_event_pkey PRIMARY KEY (tenant_id, id),
+  constraint audit_event_by_seq UNIQUE (tenant_id, seq),
+  constraint audit_event_outcome_check CHECK ((outcome = ANY (ARRAY['success'::text, 'denied'::text, 'failed'::text]))),
+  constraint audit_event_seq CHECK ((seq > 0)),
   constraint audit_event_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id)
 );
+CREATE INDEX audit_event_by_action ON public.audit_event USING btree (tenant_id, action, seq DESC);
+CREATE INDEX audit_event_by_actor ON public.audit_event USING btree (tenant_id, actor_id, seq DESC) WHERE (actor_id IS NOT NULL);
+CREATE INDEX audit_event_by_target ON public.audit_event USING btree (tenant_id, target_id, seq DESC);
 CREATE INDEX audit_event_by_time ON public.audit_event USING btree (tenant_id, at DESC);
 alter table audit_event enable row level security;
 alter table audit_event force row level security;
 create policy by_tenant on audit_event for all to fairlead_app
   using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
-grant insert, select on audit_event to fairlead_app;
+create policy by_tenant_audit on audit_event for all to fairlead_audit
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+CREATE TRIGGER audit_event_insert BEFORE INSERT ON public.audit_event FOR EACH ROW WHEN ((new.seq IS NULL)) EXECUTE FUNCTION audit_event_insert_v1();
+grant insert, select on audit_event to fairlead_audit;
+grant select on audit_event to fairlead_app;
+grant insert (tenant_id, id, actor_kind, actor_id, action, target_kind, target_id, detail) on audit_event to fairlead_app;
+
+-- table audit_head of owner
+create table audit_head (
+  tenant_id uuid not null,
+  seq bigint not null default 0,
+  hash bytea not null default decode(repeat('00'::text, 32), 'hex'::text),
+  signed_seq bigint not null default 0,
+  signed_at timestamp with time zone not null default '-infinity'::timestamp with time zone,
+  constraint audit_head_pkey PRIMARY KEY (tenant_id),
+  constraint audit_head_hash_check CHECK ((octet_length(hash) = 32)),
+  constraint audit_head_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id)
+) with (fillfactor=50);
+alter table audit_head enable row level security;
+alter table audit_head force row level security;
+create policy by_tenant on audit_head for all to fairlead_app, fairlead_audit
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+create policy sweep on audit_head for select to fairlead_sweeper
+  using (true);
+create policy with_tenant on audit_head for insert to fairlead_audit
+  with check (true);
+grant insert, select, update on audit_head to fairlead_audit;
+grant select on audit_head to fairlead_app;
+grant select on audit_head to fairlead_sweeper;
 
 -- table checkpoint of owner
 create table checkpoint (
@@ -650,6 +710,7 @@ create policy by_tenant on tenant for all to fairlead_app
 create policy sweep on tenant for all to fairlead_sweeper
   using (true)
   with check (true);
+CREATE TRIGGER audit_head_insert AFTER INSERT ON public.tenant FOR EACH ROW EXECUTE FUNCTION audit_head_insert_v1();
 grant insert, select, update on tenant to fairlead_app;
 grant select on tenant to fairlead_sweeper;
 
@@ -709,6 +770,66 @@ create function api_key_find_v1(p_public_id text)
   -- body of 168 characters, md5 5854a39d8a2047099096d64cd9faf7c8;
 grant execute on function api_key_find_v1(p_public_id text) to fairlead_app;
 
+-- function audit_append_v1 of fairlead_audit
+create function audit_append_v1(p_tenants uuid[], p_ids uuid[], p_actor_kinds text[], p_actor_ids text[], p_actions text[], p_target_kinds text[], p_target_ids text[], p_outcomes text[], p_details text[])
+  returns void
+  language plpgsql volatile security definer
+  set search_path=public, pg_temp
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 2830 characters, md5 bb4aeb2d49b79b0280f0c33b990d930f;
+grant execute on function audit_append_v1(p_tenants uuid[], p_ids uuid[], p_actor_kinds text[], p_actor_ids text[], p_actions text[], p_target_kinds text[], p_target_ids text[], p_outcomes text[], p_details text[]) to fairlead_app;
+
+-- function audit_canonical_v1 of owner
+create function audit_canonical_v1(p_value json)
+  returns text
+  language plpgsql immutable parallel safe
+  -- body of 587 characters, md5 6fcc5c7fea6eb0217dab5e076d3224eb;
+grant execute on function audit_canonical_v1(p_value json) to fairlead_app;
+
+-- function audit_checkpoint_v1 of fairlead_audit
+create function audit_checkpoint_v1(p_tenants text, p_ids uuid[], p_seqs bigint[], p_hashes bytea[], p_ats timestamp with time zone[], p_key_ids text[], p_signatures bytea[])
+  returns integer
+  language plpgsql volatile security definer
+  set search_path=public, pg_temp
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 803 characters, md5 2296799c7c2b48081d8dba656305cfd4;
+grant execute on function audit_checkpoint_v1(p_tenants text, p_ids uuid[], p_seqs bigint[], p_hashes bytea[], p_ats timestamp with time zone[], p_key_ids text[], p_signatures bytea[]) to fairlead_app;
+
+-- function audit_event_insert_v1 of owner
+create function audit_event_insert_v1()
+  returns trigger
+  language plpgsql volatile
+  -- body of 260 characters, md5 6b58ed60ca1e488c77071ffcf4eaa5d2;
+grant execute on function audit_event_insert_v1() to fairlead_app;
+
+-- function audit_head_insert_v1 of fairlead_audit
+create function audit_head_insert_v1()
+  returns trigger
+  language plpgsql volatile security definer
+  set search_path=public, pg_temp
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 103 characters, md5 5b0a1fe56befcefeb2a4a9ba94d0642c;
+grant execute on function audit_head_insert_v1() to fairlead_app;
+
+-- function audit_record_v1 of owner
+create function audit_record_v1(p_tenant uuid, p_id uuid, p_seq bigint, p_at timestamp with time zone, p_actor_kind text, p_actor_id text, p_action text, p_target_kind text, p_target_id text, p_outcome text, p_detail text, p_prev bytea)
+  returns text
+  language sql stable parallel safe
+  -- body of 577 characters, md5 2d178782ed0baf5bddb3f41aa0e6c16a;
+grant execute on function audit_record_v1(p_tenant uuid, p_id uuid, p_seq bigint, p_at timestamp with time zone, p_actor_kind text, p_actor_id text, p_action text, p_target_kind text, p_target_id text, p_outcome text, p_detail text, p_prev bytea) to fairlead_audit;
+
 -- function credential_touch_v1 of fairlead_sweeper
 create function credential_touch_v1(p_api_keys uuid[], p_runner_tokens uuid[])
   returns void
@@ -723,6 +844,7 @@ create function current_tenants()
   language sql stable parallel safe
   -- body of 65 characters, md5 f1d7ec638bb89c833cbaaf2c76f1df8d;
 grant execute on function current_tenants() to fairlead_app;
+grant execute on function current_tenants() to fairlead_audit;
 grant execute on function current_tenants() to fairlead_sweeper;
 
 -- function request_purge_v1 of fairlead_sweeper

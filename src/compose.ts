@@ -1,5 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import { createSseStreams } from "./agent-protocol/sse.js";
+import { auditKeysOf } from "./governance/audit/signing-key.js";
 import { type Authenticator, createAuthenticator } from "./governance/authenticate.js";
 import type { CredentialOffice } from "./governance/change-credentials.js";
 import { startHttp } from "./http.js";
@@ -31,6 +32,7 @@ import { enqueueRun, startJobFetching } from "./workers/fetch-jobs.js";
 import { startFeedPoll } from "./workers/poll-feeds.js";
 import { startPurge } from "./workers/purge.js";
 import { startRelay } from "./workers/relay-runs.js";
+import { startAuditSigning } from "./workers/sign-audit.js";
 import { startSweep } from "./workers/sweep-runs.js";
 
 export interface RunningPlane {
@@ -140,9 +142,15 @@ async function assemble(config: Config, log: Log, services: Service[]): Promise<
     },
   };
 
+  const signer = { stores, clock, ...auditKeysOf(config) };
+
   services.push({ name: "path", stop: path.drained });
   services.push(startFeedPoll(plane));
   if (config.roles.includes("worker")) services.push(startSweep(plane), startPurge(plane));
+  if (config.roles.includes("worker"))
+    services.push(
+      startAuditSigning(signer, log, { records: limits.auditCheckpointRecords, everyMs: limits.auditCheckpointMs }),
+    );
   let bridge: Bridge | null = null;
   if (config.roles.includes("bridge")) {
     if (ways.has("relay") || ways.has("queue")) services.push(startRelay(plane, ways.has("relay")));
@@ -164,7 +172,7 @@ async function assemble(config: Config, log: Log, services: Service[]): Promise<
       { name: "graphql reads", stop: reads.close },
       { name: "credential watch", stop: async () => watch.stop() },
     );
-    const graphql = { plane, office, reads, watch };
+    const graphql = { plane, office, signer, reads, watch };
     const server = await startHttp(config, plane, authenticator, streams, queues, graphql);
     http = server;
     services.push({ name: "streams", stop: streams.stop }, server);

@@ -1,3 +1,4 @@
+import { auditCommand } from "./audit.js";
 import type { Command } from "./command.js";
 import { devCommand } from "./dev.js";
 import { doctorCommand } from "./doctor.js";
@@ -16,6 +17,7 @@ export const commands: Readonly<Record<string, Command>> = {
   tenants: helped(tenantsCommand),
   keys: helped(keysCommand),
   "runner-tokens": helped(runnerTokensCommand),
+  audit: helped(auditCommand),
   help: {
     summary: "What there is.",
     usage: "fairlead help",

@@ -1,5 +1,7 @@
 import { DomainError } from "../domain/errors.js";
 import { operatorScope, type Scope } from "../domain/scope.js";
+import type { AuditSigner } from "../governance/audit/sign-heads.js";
+import { auditKeysOf } from "../governance/audit/signing-key.js";
 import type { CredentialOffice } from "../governance/change-credentials.js";
 import { systemClock } from "../platform/clock.js";
 import { type Config, readConfig } from "../platform/config.js";
@@ -16,6 +18,7 @@ const tellMs = 2_000;
 export interface Operator {
   readonly stores: Stores;
   readonly office: CredentialOffice;
+  readonly signer: AuditSigner;
   /** A tenant by slug or id, and the right to act in it. */
   inTenant(name: string): Promise<{ tenant: Tenant; scope: Scope }>;
 }
@@ -36,6 +39,7 @@ export async function asOperator<Result>(work: (operator: Operator) => Promise<R
     const result = await work({
       stores,
       office,
+      signer: { stores, clock: systemClock, ...auditKeysOf(config) },
       inTenant: async (name) => {
         const tenant = await findTenantByName(stores, name);
         if (!tenant) throw new DomainError("NOT_FOUND", `There is no tenant "${name}". See: fairlead tenants list`);

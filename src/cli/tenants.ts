@@ -1,4 +1,5 @@
 import { createTenant } from "../catalog/edit-tenants.js";
+import { operatorScope } from "../domain/scope.js";
 import { listTenants, type Tenant } from "../store/tenants.js";
 import { readArguments, UsageError } from "./arguments.js";
 import type { Command } from "./command.js";
@@ -12,7 +13,9 @@ async function create(argv: readonly string[]): Promise<number> {
   const args = readArguments(argv, ["name"]);
   const [slug, ...rest] = args.words;
   if (slug === undefined || rest.length > 0) throw new UsageError("Name one tenant: fairlead tenants create <slug>");
-  const tenant = await asOperator(({ stores }) => createTenant(stores, { slug, name: args.text("name") ?? slug }));
+  const tenant = await asOperator(({ stores }) =>
+    createTenant(stores, { slug, name: args.text("name") ?? slug }, operatorScope),
+  );
   if (args.flag("json")) printJson(tenant);
   else {
     process.stdout.write(`Made tenant ${tenant.slug} (${tenant.id}).\n`);

@@ -51,6 +51,9 @@ const limitsSchema = z.object({
   /** How long the contents of deleted runs and threads, stateless runs among them, stay in the database. */
   deletedDataMs: z.coerce.number().int().min(0).default(86_400_000),
   purgeEveryMs: z.coerce.number().int().min(20).default(60_000),
+  /** An audit chain that has grown is signed after so long, or after so many records. */
+  auditCheckpointMs: z.coerce.number().int().min(100).default(60_000),
+  auditCheckpointRecords: z.coerce.number().int().min(1).default(1_000),
   credentialCacheMs: z.coerce.number().int().min(0).max(5_000).default(4_000),
 });
 export type Limits = z.infer<typeof limitsSchema>;
@@ -68,6 +71,10 @@ const schema = z.object({
   redisUrl: z.string().startsWith("redis").optional(),
   /** Keys the hashes of credentials. 32 bytes or more, base64 or hex. */
   rootKey: z.string().min(32),
+  /** What the key is made from that signs the audit chains. Default: the root key. */
+  auditKey: z.string().min(32).optional(),
+  /** Public keys (PEM) of earlier ones, whose checkpoints are still trusted. */
+  auditPublicKeys: z.string().optional(),
   roles: z.array(z.enum(["api", "bridge", "worker"])).min(1),
   host: z.string().default("127.0.0.1"),
   port: z.coerce.number().int().min(0).max(65_535).default(4_500),
@@ -103,6 +110,8 @@ export function readConfig(
     queueDatabaseUrl: env.QUEUE_DATABASE_URL,
     redisUrl: env.REDIS_URL,
     rootKey: env.FAIRLEAD_ROOT_KEY,
+    auditKey: env.FAIRLEAD_AUDIT_KEY,
+    auditPublicKeys: env.FAIRLEAD_AUDIT_PUBLIC_KEYS,
     roles: list(env.FAIRLEAD_ROLES) ?? ["api", "bridge", "worker"],
     host: env.FAIRLEAD_HOST,
     port: env.FAIRLEAD_PORT,

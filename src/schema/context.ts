@@ -1,5 +1,6 @@
 import { DomainError } from "../domain/errors.js";
 import type { ApiScope, Scope } from "../domain/scope.js";
+import type { AuditSigner } from "../governance/audit/sign-heads.js";
 import type { CredentialOffice } from "../governance/change-credentials.js";
 import type { Plane } from "../runs/plane.js";
 import type { GraphqlReads, OperationReads } from "../store/graphql-reads.js";
@@ -9,6 +10,7 @@ import type { CredentialWatch } from "./watch-credentials.js";
 export interface GraphqlDeps {
   readonly plane: Plane;
   readonly office: CredentialOffice;
+  readonly signer: AuditSigner;
   readonly reads: GraphqlReads;
   readonly watch: CredentialWatch;
 }

@@ -50,7 +50,7 @@ const sorts = {
   apiKey: newestFirst("api_key"),
   runnerToken: newestFirst("runner_token"),
   runner: newestFirst("runner", "connected_at"),
-  auditEvent: newestFirst("audit_event", "at"),
+  auditEvent: newestFirst("audit_event", "seq"),
   step: { table: "step", key: "started_at", idType: "text", ascending: true, fixed: [] } satisfies Sorted,
 } as const satisfies Record<string, Sorted>;
 

@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url";
 import pg from "pg";
 import { SetupError } from "../platform/setup-error.js";
 import { migrateQueueSchema } from "./queue-schema.js";
-import { ensureRoles, GROUPS, type RolesRequest } from "./roles.js";
+import { ensureRoles, GROUPS, OWNERS, type RolesRequest } from "./roles.js";
 
 /** The lock that `prisma migrate` takes. Locks belong to a database, so migrations of several databases do not wait for each other. */
 const MIGRATION_LOCK = 72_707_369;
@@ -174,11 +174,11 @@ async function apply(admin: pg.Client, migration: Migration): Promise<void> {
     await admin.query("begin");
     const before = await transactionId(admin);
     // The new owner of a function must be allowed to create in its schema at that moment, unless a superuser hands it over.
-    await admin.query(`grant create on schema public to ${GROUPS.sweeper}`);
+    await admin.query(`grant create on schema public to ${OWNERS.join(", ")}`);
     await admin.query(migration.sql);
     if ((await transactionId(admin)) !== before) throw ownTransaction(migration.name);
     await admin.query(FORGET_FILE);
-    await admin.query(`revoke create on schema public from ${GROUPS.sweeper}`);
+    await admin.query(`revoke create on schema public from ${OWNERS.join(", ")}`);
     await admin.query(
       "insert into public._prisma_migrations (id, checksum, migration_name, finished_at, applied_steps_count) values ($1, $2, $3, now(), 1)",
       [id, migration.checksum, migration.name],
@@ -201,7 +201,7 @@ async function recordFailure(admin: pg.Client, id: string, migration: Migration,
   try {
     await admin.query("rollback");
     await admin.query(FORGET_FILE);
-    await admin.query(`revoke create on schema public from ${GROUPS.sweeper}`);
+    await admin.query(`revoke create on schema public from ${OWNERS.join(", ")}`);
     await admin.query(
       "insert into public._prisma_migrations (id, checksum, migration_name, logs, rolled_back_at) values ($1, $2, $3, $4, now())",
       [id, migration.checksum, migration.name, logs],

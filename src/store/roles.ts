@@ -1,4 +1,5 @@
-// Who may connect to the database. Rights are granted to three group roles, which cannot log in; each login role is a member of exactly one.
+// Who may connect to the database. Rights are granted to group roles, which cannot log in; each login role is a member of exactly one. The audit group has
+// no members: it owns the functions that write the audit chain, and nobody who connects may write around them.
 // Roles belong to the whole cluster, so migrators of several databases make and change the same ones at the same time, and PostgreSQL answers
 // such races with errors that mean "look again".
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from "node:crypto";
@@ -6,7 +7,15 @@ import { setTimeout as pause } from "node:timers/promises";
 import pg from "pg";
 import { SetupError } from "../platform/setup-error.js";
 
-export const GROUPS = { app: "fairlead_app", sweeper: "fairlead_sweeper", queue: "fairlead_queue" } as const;
+export const GROUPS = {
+  app: "fairlead_app",
+  sweeper: "fairlead_sweeper",
+  queue: "fairlead_queue",
+  audit: "fairlead_audit",
+} as const;
+
+/** The groups that own functions. */
+export const OWNERS = [GROUPS.sweeper, GROUPS.audit] as const;
 
 const NAME_BYTES_MAX = 63;
 const RACE_ATTEMPTS = 40;
@@ -21,7 +30,7 @@ export interface RoleUrls {
 /** Login names and passwords for an installation that nobody configured: always the same ones for one database and secret. */
 export function roleUrls(adminUrl: string, secret: Buffer): RoleUrls {
   const database = databaseOf(adminUrl);
-  const url = (part: keyof typeof GROUPS) => {
+  const url = (part: "app" | "sweeper" | "queue") => {
     const user = loginName(database, part);
     const password = createHmac("sha256", secret).update(`fairlead login ${user}`).digest("base64url");
     return withCredentials(adminUrl, user, password);
@@ -89,21 +98,19 @@ export interface RolesRequest {
 export async function ensureRoles(admin: pg.Client, request: RolesRequest): Promise<void> {
   const logins = loginsOf(request);
   for (const group of Object.values(GROUPS)) await ensureGroup(admin, group);
-  await joinSweeper(admin);
+  for (const owner of OWNERS) await joinOwner(admin, owner);
   await grantDatabase(admin);
   for (const login of logins) await ensureLogin(admin, login, request.adminUrl);
 }
 
 /**
- * Migrations hand functions over to the sweeper group, which only a member (or a superuser) can do. Since version 16, having made a role
+ * Migrations hand functions over to these groups, which only a member (or a superuser) can do. Since version 16, having made a role
  * means that one may join it, not that one has.
  */
-async function joinSweeper(admin: pg.Client): Promise<void> {
+async function joinOwner(admin: pg.Client, owner: string): Promise<void> {
   await despiteRaces(async () => {
-    const { rows } = await admin.query<{ member: boolean }>("select pg_has_role($1, 'usage') as member", [
-      GROUPS.sweeper,
-    ]);
-    if (!rows[0]?.member) await admin.query(`grant ${GROUPS.sweeper} to current_user`);
+    const { rows } = await admin.query<{ member: boolean }>("select pg_has_role($1, 'usage') as member", [owner]);
+    if (!rows[0]?.member) await admin.query(`grant ${owner} to current_user`);
   });
 }
 

@@ -1,9 +1,7 @@
 import type pg from "pg";
 import type { TenantId } from "../domain/ids.js";
-import { systemScope } from "../domain/scope.js";
-import { uuidv7 } from "../platform/random.js";
 import type { Stores } from "./client.js";
-import { withTenantTx } from "./tx.js";
+import type { TenantTx } from "./tx.js";
 
 export interface Tenant {
   readonly id: TenantId;
@@ -13,20 +11,18 @@ export interface Tenant {
   readonly createdAt: Date;
 }
 
-/** Makes a tenant, with the agents of the shared pool. Null when the slug is taken. */
-export async function insertTenant(stores: Stores, slug: string, name: string): Promise<Tenant | null> {
-  const id = uuidv7() as TenantId;
-  return withTenantTx(stores, systemScope(id), async (tx) => {
-    const rows = await tx.query<Tenant & pg.QueryResultRow>(
-      `insert into tenant (id, slug, name) values ($1, $2, $3) on conflict do nothing returning id, slug, name, weight, created_at as "createdAt"`,
-      [id, slug, name],
-    );
-    if (rows[0]) await tx.query("select agent_adopt_v1($1)", [id]);
-    return rows[0] ?? null;
-  });
-}
-
 const columns = `id, slug, name, weight, created_at as "createdAt"`;
+
+/** Makes the scope's tenant, with the agents of the shared pool. Null when the slug is taken. */
+export async function insertTenant(tx: TenantTx, slug: string, name: string): Promise<Tenant | null> {
+  const { tenantId } = tx.scope;
+  const rows = await tx.query<Tenant & pg.QueryResultRow>(
+    `insert into tenant (id, slug, name) values ($1, $2, $3) on conflict do nothing returning ${columns}`,
+    [tenantId, slug, name],
+  );
+  if (rows[0]) await tx.query("select agent_adopt_v1($1)", [tenantId]);
+  return rows[0] ?? null;
+}
 
 /** For the operator's commands, who name a tenant by its slug or its id. */
 export async function findTenantByName(stores: Stores, name: string): Promise<Tenant | null> {

@@ -43,6 +43,16 @@ export type CreateRequest = Prisma.CreateRequestModel
  */
 export type AuditEvent = Prisma.AuditEventModel
 /**
+ * Model AuditHead
+ * Where a tenant's audit chain ends, and up to where it is signed.
+ */
+export type AuditHead = Prisma.AuditHeadModel
+/**
+ * Model AuditCheckpoint
+ * A signed state of an audit chain.
+ */
+export type AuditCheckpoint = Prisma.AuditCheckpointModel
+/**
  * Model Agent
  * What clients call an assistant: a graph that runners of a pool offer.
  */

@@ -402,6 +402,8 @@ export const ModelName = {
   RunnerToken: 'RunnerToken',
   CreateRequest: 'CreateRequest',
   AuditEvent: 'AuditEvent',
+  AuditHead: 'AuditHead',
+  AuditCheckpoint: 'AuditCheckpoint',
   Agent: 'Agent',
   AgentVersion: 'AgentVersion',
   Runner: 'Runner',
@@ -430,7 +432,7 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
     omit: GlobalOmitOptions
   }
   meta: {
-    modelProps: "tenant" | "apiKey" | "runnerToken" | "createRequest" | "auditEvent" | "agent" | "agentVersion" | "runner" | "thread" | "run" | "step" | "interrupt" | "idempotencyKey" | "runEvent" | "runDelta" | "checkpoint" | "checkpointWrite" | "checkpointBlob"
+    modelProps: "tenant" | "apiKey" | "runnerToken" | "createRequest" | "auditEvent" | "auditHead" | "auditCheckpoint" | "agent" | "agentVersion" | "runner" | "thread" | "run" | "step" | "interrupt" | "idempotencyKey" | "runEvent" | "runDelta" | "checkpoint" | "checkpointWrite" | "checkpointBlob"
     txIsolationLevel: TransactionIsolationLevel
   }
   model: {
@@ -801,6 +803,154 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         count: {
           args: Prisma.AuditEventCountArgs<ExtArgs>
           result: runtime.Types.Utils.Optional<Prisma.AuditEventCountAggregateOutputType> | number
+        }
+      }
+    }
+    AuditHead: {
+      payload: Prisma.$AuditHeadPayload<ExtArgs>
+      fields: Prisma.AuditHeadFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.AuditHeadFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AuditHeadPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.AuditHeadFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AuditHeadPayload>
+        }
+        findFirst: {
+          args: Prisma.AuditHeadFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AuditHeadPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.AuditHeadFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AuditHeadPayload>
+        }
+        findMany: {
+          args: Prisma.AuditHeadFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AuditHeadPayload>[]
+        }
+        create: {
+          args: Prisma.AuditHeadCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AuditHeadPayload>
+        }
+        createMany: {
+          args: Prisma.AuditHeadCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.AuditHeadCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AuditHeadPayload>[]
+        }
+        delete: {
+          args: Prisma.AuditHeadDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AuditHeadPayload>
+        }
+        update: {
+          args: Prisma.AuditHeadUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AuditHeadPayload>
+        }
+        deleteMany: {
+          args: Prisma.AuditHeadDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.AuditHeadUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.AuditHeadUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AuditHeadPayload>[]
+        }
+        upsert: {
+          args: Prisma.AuditHeadUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AuditHeadPayload>
+        }
+        aggregate: {
+          args: Prisma.AuditHeadAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateAuditHead>
+        }
+        groupBy: {
+          args: Prisma.AuditHeadGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AuditHeadGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.AuditHeadCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AuditHeadCountAggregateOutputType> | number
+        }
+      }
+    }
+    AuditCheckpoint: {
+      payload: Prisma.$AuditCheckpointPayload<ExtArgs>
+      fields: Prisma.AuditCheckpointFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.AuditCheckpointFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AuditCheckpointPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.AuditCheckpointFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AuditCheckpointPayload>
+        }
+        findFirst: {
+          args: Prisma.AuditCheckpointFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AuditCheckpointPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.AuditCheckpointFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AuditCheckpointPayload>
+        }
+        findMany: {
+          args: Prisma.AuditCheckpointFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AuditCheckpointPayload>[]
+        }
+        create: {
+          args: Prisma.AuditCheckpointCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AuditCheckpointPayload>
+        }
+        createMany: {
+          args: Prisma.AuditCheckpointCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.AuditCheckpointCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AuditCheckpointPayload>[]
+        }
+        delete: {
+          args: Prisma.AuditCheckpointDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AuditCheckpointPayload>
+        }
+        update: {
+          args: Prisma.AuditCheckpointUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AuditCheckpointPayload>
+        }
+        deleteMany: {
+          args: Prisma.AuditCheckpointDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.AuditCheckpointUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.AuditCheckpointUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AuditCheckpointPayload>[]
+        }
+        upsert: {
+          args: Prisma.AuditCheckpointUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AuditCheckpointPayload>
+        }
+        aggregate: {
+          args: Prisma.AuditCheckpointAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateAuditCheckpoint>
+        }
+        groupBy: {
+          args: Prisma.AuditCheckpointGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AuditCheckpointGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.AuditCheckpointCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AuditCheckpointCountAggregateOutputType> | number
         }
       }
     }
@@ -1881,10 +2031,37 @@ export const AuditEventScalarFieldEnum = {
   action: 'action',
   targetKind: 'targetKind',
   targetId: 'targetId',
-  detail: 'detail'
+  detail: 'detail',
+  seq: 'seq',
+  outcome: 'outcome',
+  prevHash: 'prevHash',
+  hash: 'hash'
 } as const
 
 export type AuditEventScalarFieldEnum = (typeof AuditEventScalarFieldEnum)[keyof typeof AuditEventScalarFieldEnum]
+
+
+export const AuditHeadScalarFieldEnum = {
+  tenantId: 'tenantId',
+  seq: 'seq',
+  hash: 'hash',
+  signedSeq: 'signedSeq',
+  signedAt: 'signedAt'
+} as const
+
+export type AuditHeadScalarFieldEnum = (typeof AuditHeadScalarFieldEnum)[keyof typeof AuditHeadScalarFieldEnum]
+
+
+export const AuditCheckpointScalarFieldEnum = {
+  tenantId: 'tenantId',
+  seq: 'seq',
+  hash: 'hash',
+  at: 'at',
+  keyId: 'keyId',
+  signature: 'signature'
+} as const
+
+export type AuditCheckpointScalarFieldEnum = (typeof AuditCheckpointScalarFieldEnum)[keyof typeof AuditCheckpointScalarFieldEnum]
 
 
 export const AgentScalarFieldEnum = {
@@ -2469,6 +2646,8 @@ export type GlobalOmitConfig = {
   runnerToken?: Prisma.RunnerTokenOmit
   createRequest?: Prisma.CreateRequestOmit
   auditEvent?: Prisma.AuditEventOmit
+  auditHead?: Prisma.AuditHeadOmit
+  auditCheckpoint?: Prisma.AuditCheckpointOmit
   agent?: Prisma.AgentOmit
   agentVersion?: Prisma.AgentVersionOmit
   runner?: Prisma.RunnerOmit

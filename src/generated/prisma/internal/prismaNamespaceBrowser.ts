@@ -56,6 +56,8 @@ export const ModelName = {
   RunnerToken: 'RunnerToken',
   CreateRequest: 'CreateRequest',
   AuditEvent: 'AuditEvent',
+  AuditHead: 'AuditHead',
+  AuditCheckpoint: 'AuditCheckpoint',
   Agent: 'Agent',
   AgentVersion: 'AgentVersion',
   Runner: 'Runner',
@@ -163,10 +165,37 @@ export const AuditEventScalarFieldEnum = {
   action: 'action',
   targetKind: 'targetKind',
   targetId: 'targetId',
-  detail: 'detail'
+  detail: 'detail',
+  seq: 'seq',
+  outcome: 'outcome',
+  prevHash: 'prevHash',
+  hash: 'hash'
 } as const
 
 export type AuditEventScalarFieldEnum = (typeof AuditEventScalarFieldEnum)[keyof typeof AuditEventScalarFieldEnum]
+
+
+export const AuditHeadScalarFieldEnum = {
+  tenantId: 'tenantId',
+  seq: 'seq',
+  hash: 'hash',
+  signedSeq: 'signedSeq',
+  signedAt: 'signedAt'
+} as const
+
+export type AuditHeadScalarFieldEnum = (typeof AuditHeadScalarFieldEnum)[keyof typeof AuditHeadScalarFieldEnum]
+
+
+export const AuditCheckpointScalarFieldEnum = {
+  tenantId: 'tenantId',
+  seq: 'seq',
+  hash: 'hash',
+  at: 'at',
+  keyId: 'keyId',
+  signature: 'signature'
+} as const
+
+export type AuditCheckpointScalarFieldEnum = (typeof AuditCheckpointScalarFieldEnum)[keyof typeof AuditCheckpointScalarFieldEnum]
 
 
 export const AgentScalarFieldEnum = {

@@ -593,14 +593,6 @@ export type AgentVersionUncheckedUpdateManyWithoutAgentNestedInput = {
   deleteMany?: Prisma.AgentVersionScalarWhereInput | Prisma.AgentVersionScalarWhereInput[]
 }
 
-export type BigIntFieldUpdateOperationsInput = {
-  set?: bigint | number
-  increment?: bigint | number
-  decrement?: bigint | number
-  multiply?: bigint | number
-  divide?: bigint | number
-}
-
 export type NullableBigIntFieldUpdateOperationsInput = {
   set?: bigint | number | null
   increment?: bigint | number

@@ -20,8 +20,18 @@ export type AuditEventModel = runtime.Types.Result.DefaultSelection<Prisma.$Audi
 
 export type AggregateAuditEvent = {
   _count: AuditEventCountAggregateOutputType | null
+  _avg: AuditEventAvgAggregateOutputType | null
+  _sum: AuditEventSumAggregateOutputType | null
   _min: AuditEventMinAggregateOutputType | null
   _max: AuditEventMaxAggregateOutputType | null
+}
+
+export type AuditEventAvgAggregateOutputType = {
+  seq: number | null
+}
+
+export type AuditEventSumAggregateOutputType = {
+  seq: bigint | null
 }
 
 export type AuditEventMinAggregateOutputType = {
@@ -33,6 +43,10 @@ export type AuditEventMinAggregateOutputType = {
   action: string | null
   targetKind: string | null
   targetId: string | null
+  seq: bigint | null
+  outcome: string | null
+  prevHash: runtime.Bytes | null
+  hash: runtime.Bytes | null
 }
 
 export type AuditEventMaxAggregateOutputType = {
@@ -44,6 +58,10 @@ export type AuditEventMaxAggregateOutputType = {
   action: string | null
   targetKind: string | null
   targetId: string | null
+  seq: bigint | null
+  outcome: string | null
+  prevHash: runtime.Bytes | null
+  hash: runtime.Bytes | null
 }
 
 export type AuditEventCountAggregateOutputType = {
@@ -56,9 +74,21 @@ export type AuditEventCountAggregateOutputType = {
   targetKind: number
   targetId: number
   detail: number
+  seq: number
+  outcome: number
+  prevHash: number
+  hash: number
   _all: number
 }
 
+
+export type AuditEventAvgAggregateInputType = {
+  seq?: true
+}
+
+export type AuditEventSumAggregateInputType = {
+  seq?: true
+}
 
 export type AuditEventMinAggregateInputType = {
   tenantId?: true
@@ -69,6 +99,10 @@ export type AuditEventMinAggregateInputType = {
   action?: true
   targetKind?: true
   targetId?: true
+  seq?: true
+  outcome?: true
+  prevHash?: true
+  hash?: true
 }
 
 export type AuditEventMaxAggregateInputType = {
@@ -80,6 +114,10 @@ export type AuditEventMaxAggregateInputType = {
   action?: true
   targetKind?: true
   targetId?: true
+  seq?: true
+  outcome?: true
+  prevHash?: true
+  hash?: true
 }
 
 export type AuditEventCountAggregateInputType = {
@@ -92,6 +130,10 @@ export type AuditEventCountAggregateInputType = {
   targetKind?: true
   targetId?: true
   detail?: true
+  seq?: true
+  outcome?: true
+  prevHash?: true
+  hash?: true
   _all?: true
 }
 
@@ -133,6 +175,18 @@ export type AuditEventAggregateArgs<ExtArgs extends runtime.Types.Extensions.Int
   /**
    * {@link https://www.prisma.io/docs/concepts/components/prisma-client/aggregations Aggregation Docs}
    * 
+   * Select which fields to average
+  **/
+  _avg?: AuditEventAvgAggregateInputType
+  /**
+   * {@link https://www.prisma.io/docs/concepts/components/prisma-client/aggregations Aggregation Docs}
+   * 
+   * Select which fields to sum
+  **/
+  _sum?: AuditEventSumAggregateInputType
+  /**
+   * {@link https://www.prisma.io/docs/concepts/components/prisma-client/aggregations Aggregation Docs}
+   * 
    * Select which fields to find the minimum value
   **/
   _min?: AuditEventMinAggregateInputType
@@ -163,6 +217,8 @@ export type AuditEventGroupByArgs<ExtArgs extends runtime.Types.Extensions.Inter
   take?: number
   skip?: number
   _count?: AuditEventCountAggregateInputType | true
+  _avg?: AuditEventAvgAggregateInputType
+  _sum?: AuditEventSumAggregateInputType
   _min?: AuditEventMinAggregateInputType
   _max?: AuditEventMaxAggregateInputType
 }
@@ -177,7 +233,13 @@ export type AuditEventGroupByOutputType = {
   targetKind: string
   targetId: string
   detail: runtime.JsonValue
+  seq: bigint
+  outcome: string
+  prevHash: runtime.Bytes
+  hash: runtime.Bytes
   _count: AuditEventCountAggregateOutputType | null
+  _avg: AuditEventAvgAggregateOutputType | null
+  _sum: AuditEventSumAggregateOutputType | null
   _min: AuditEventMinAggregateOutputType | null
   _max: AuditEventMaxAggregateOutputType | null
 }
@@ -210,6 +272,10 @@ export type AuditEventWhereInput = {
   targetKind?: Prisma.StringFilter<"AuditEvent"> | string
   targetId?: Prisma.StringFilter<"AuditEvent"> | string
   detail?: Prisma.JsonFilter<"AuditEvent">
+  seq?: Prisma.BigIntFilter<"AuditEvent"> | bigint | number
+  outcome?: Prisma.StringFilter<"AuditEvent"> | string
+  prevHash?: Prisma.BytesFilter<"AuditEvent"> | runtime.Bytes
+  hash?: Prisma.BytesFilter<"AuditEvent"> | runtime.Bytes
   tenant?: Prisma.XOR<Prisma.TenantScalarRelationFilter, Prisma.TenantWhereInput>
 }
 
@@ -223,10 +289,15 @@ export type AuditEventOrderByWithRelationInput = {
   targetKind?: Prisma.SortOrder
   targetId?: Prisma.SortOrder
   detail?: Prisma.SortOrder
+  seq?: Prisma.SortOrder
+  outcome?: Prisma.SortOrder
+  prevHash?: Prisma.SortOrder
+  hash?: Prisma.SortOrder
   tenant?: Prisma.TenantOrderByWithRelationInput
 }
 
 export type AuditEventWhereUniqueInput = Prisma.AtLeast<{
+  tenantId_seq?: Prisma.AuditEventTenantIdSeqCompoundUniqueInput
   tenantId_id?: Prisma.AuditEventTenantIdIdCompoundUniqueInput
   AND?: Prisma.AuditEventWhereInput | Prisma.AuditEventWhereInput[]
   OR?: Prisma.AuditEventWhereInput[]
@@ -240,8 +311,12 @@ export type AuditEventWhereUniqueInput = Prisma.AtLeast<{
   targetKind?: Prisma.StringFilter<"AuditEvent"> | string
   targetId?: Prisma.StringFilter<"AuditEvent"> | string
   detail?: Prisma.JsonFilter<"AuditEvent">
+  seq?: Prisma.BigIntFilter<"AuditEvent"> | bigint | number
+  outcome?: Prisma.StringFilter<"AuditEvent"> | string
+  prevHash?: Prisma.BytesFilter<"AuditEvent"> | runtime.Bytes
+  hash?: Prisma.BytesFilter<"AuditEvent"> | runtime.Bytes
   tenant?: Prisma.XOR<Prisma.TenantScalarRelationFilter, Prisma.TenantWhereInput>
-}, "tenantId_id">
+}, "tenantId_id" | "tenantId_seq">
 
 export type AuditEventOrderByWithAggregationInput = {
   tenantId?: Prisma.SortOrder
@@ -253,9 +328,15 @@ export type AuditEventOrderByWithAggregationInput = {
   targetKind?: Prisma.SortOrder
   targetId?: Prisma.SortOrder
   detail?: Prisma.SortOrder
+  seq?: Prisma.SortOrder
+  outcome?: Prisma.SortOrder
+  prevHash?: Prisma.SortOrder
+  hash?: Prisma.SortOrder
   _count?: Prisma.AuditEventCountOrderByAggregateInput
+  _avg?: Prisma.AuditEventAvgOrderByAggregateInput
   _max?: Prisma.AuditEventMaxOrderByAggregateInput
   _min?: Prisma.AuditEventMinOrderByAggregateInput
+  _sum?: Prisma.AuditEventSumOrderByAggregateInput
 }
 
 export type AuditEventScalarWhereWithAggregatesInput = {
@@ -271,6 +352,10 @@ export type AuditEventScalarWhereWithAggregatesInput = {
   targetKind?: Prisma.StringWithAggregatesFilter<"AuditEvent"> | string
   targetId?: Prisma.StringWithAggregatesFilter<"AuditEvent"> | string
   detail?: Prisma.JsonWithAggregatesFilter<"AuditEvent">
+  seq?: Prisma.BigIntWithAggregatesFilter<"AuditEvent"> | bigint | number
+  outcome?: Prisma.StringWithAggregatesFilter<"AuditEvent"> | string
+  prevHash?: Prisma.BytesWithAggregatesFilter<"AuditEvent"> | runtime.Bytes
+  hash?: Prisma.BytesWithAggregatesFilter<"AuditEvent"> | runtime.Bytes
 }
 
 export type AuditEventCreateInput = {
@@ -282,6 +367,10 @@ export type AuditEventCreateInput = {
   targetKind: string
   targetId: string
   detail?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  seq: bigint | number
+  outcome?: string
+  prevHash: runtime.Bytes
+  hash: runtime.Bytes
   tenant: Prisma.TenantCreateNestedOneWithoutAuditEventsInput
 }
 
@@ -295,6 +384,10 @@ export type AuditEventUncheckedCreateInput = {
   targetKind: string
   targetId: string
   detail?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  seq: bigint | number
+  outcome?: string
+  prevHash: runtime.Bytes
+  hash: runtime.Bytes
 }
 
 export type AuditEventUpdateInput = {
@@ -306,6 +399,10 @@ export type AuditEventUpdateInput = {
   targetKind?: Prisma.StringFieldUpdateOperationsInput | string
   targetId?: Prisma.StringFieldUpdateOperationsInput | string
   detail?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  seq?: Prisma.BigIntFieldUpdateOperationsInput | bigint | number
+  outcome?: Prisma.StringFieldUpdateOperationsInput | string
+  prevHash?: Prisma.BytesFieldUpdateOperationsInput | runtime.Bytes
+  hash?: Prisma.BytesFieldUpdateOperationsInput | runtime.Bytes
   tenant?: Prisma.TenantUpdateOneRequiredWithoutAuditEventsNestedInput
 }
 
@@ -319,6 +416,10 @@ export type AuditEventUncheckedUpdateInput = {
   targetKind?: Prisma.StringFieldUpdateOperationsInput | string
   targetId?: Prisma.StringFieldUpdateOperationsInput | string
   detail?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  seq?: Prisma.BigIntFieldUpdateOperationsInput | bigint | number
+  outcome?: Prisma.StringFieldUpdateOperationsInput | string
+  prevHash?: Prisma.BytesFieldUpdateOperationsInput | runtime.Bytes
+  hash?: Prisma.BytesFieldUpdateOperationsInput | runtime.Bytes
 }
 
 export type AuditEventCreateManyInput = {
@@ -331,6 +432,10 @@ export type AuditEventCreateManyInput = {
   targetKind: string
   targetId: string
   detail?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  seq: bigint | number
+  outcome?: string
+  prevHash: runtime.Bytes
+  hash: runtime.Bytes
 }
 
 export type AuditEventUpdateManyMutationInput = {
@@ -342,6 +447,10 @@ export type AuditEventUpdateManyMutationInput = {
   targetKind?: Prisma.StringFieldUpdateOperationsInput | string
   targetId?: Prisma.StringFieldUpdateOperationsInput | string
   detail?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  seq?: Prisma.BigIntFieldUpdateOperationsInput | bigint | number
+  outcome?: Prisma.StringFieldUpdateOperationsInput | string
+  prevHash?: Prisma.BytesFieldUpdateOperationsInput | runtime.Bytes
+  hash?: Prisma.BytesFieldUpdateOperationsInput | runtime.Bytes
 }
 
 export type AuditEventUncheckedUpdateManyInput = {
@@ -354,6 +463,10 @@ export type AuditEventUncheckedUpdateManyInput = {
   targetKind?: Prisma.StringFieldUpdateOperationsInput | string
   targetId?: Prisma.StringFieldUpdateOperationsInput | string
   detail?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  seq?: Prisma.BigIntFieldUpdateOperationsInput | bigint | number
+  outcome?: Prisma.StringFieldUpdateOperationsInput | string
+  prevHash?: Prisma.BytesFieldUpdateOperationsInput | runtime.Bytes
+  hash?: Prisma.BytesFieldUpdateOperationsInput | runtime.Bytes
 }
 
 export type AuditEventListRelationFilter = {
@@ -364,6 +477,11 @@ export type AuditEventListRelationFilter = {
 
 export type AuditEventOrderByRelationAggregateInput = {
   _count?: Prisma.SortOrder
+}
+
+export type AuditEventTenantIdSeqCompoundUniqueInput = {
+  tenantId: string
+  seq: bigint | number
 }
 
 export type AuditEventTenantIdIdCompoundUniqueInput = {
@@ -381,6 +499,14 @@ export type AuditEventCountOrderByAggregateInput = {
   targetKind?: Prisma.SortOrder
   targetId?: Prisma.SortOrder
   detail?: Prisma.SortOrder
+  seq?: Prisma.SortOrder
+  outcome?: Prisma.SortOrder
+  prevHash?: Prisma.SortOrder
+  hash?: Prisma.SortOrder
+}
+
+export type AuditEventAvgOrderByAggregateInput = {
+  seq?: Prisma.SortOrder
 }
 
 export type AuditEventMaxOrderByAggregateInput = {
@@ -392,6 +518,10 @@ export type AuditEventMaxOrderByAggregateInput = {
   action?: Prisma.SortOrder
   targetKind?: Prisma.SortOrder
   targetId?: Prisma.SortOrder
+  seq?: Prisma.SortOrder
+  outcome?: Prisma.SortOrder
+  prevHash?: Prisma.SortOrder
+  hash?: Prisma.SortOrder
 }
 
 export type AuditEventMinOrderByAggregateInput = {
@@ -403,6 +533,14 @@ export type AuditEventMinOrderByAggregateInput = {
   action?: Prisma.SortOrder
   targetKind?: Prisma.SortOrder
   targetId?: Prisma.SortOrder
+  seq?: Prisma.SortOrder
+  outcome?: Prisma.SortOrder
+  prevHash?: Prisma.SortOrder
+  hash?: Prisma.SortOrder
+}
+
+export type AuditEventSumOrderByAggregateInput = {
+  seq?: Prisma.SortOrder
 }
 
 export type AuditEventCreateNestedManyWithoutTenantInput = {
@@ -451,6 +589,14 @@ export type NullableStringFieldUpdateOperationsInput = {
   set?: string | null
 }
 
+export type BigIntFieldUpdateOperationsInput = {
+  set?: bigint | number
+  increment?: bigint | number
+  decrement?: bigint | number
+  multiply?: bigint | number
+  divide?: bigint | number
+}
+
 export type AuditEventCreateWithoutTenantInput = {
   id: string
   at?: Date | string
@@ -460,6 +606,10 @@ export type AuditEventCreateWithoutTenantInput = {
   targetKind: string
   targetId: string
   detail?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  seq: bigint | number
+  outcome?: string
+  prevHash: runtime.Bytes
+  hash: runtime.Bytes
 }
 
 export type AuditEventUncheckedCreateWithoutTenantInput = {
@@ -471,6 +621,10 @@ export type AuditEventUncheckedCreateWithoutTenantInput = {
   targetKind: string
   targetId: string
   detail?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  seq: bigint | number
+  outcome?: string
+  prevHash: runtime.Bytes
+  hash: runtime.Bytes
 }
 
 export type AuditEventCreateOrConnectWithoutTenantInput = {
@@ -512,6 +666,10 @@ export type AuditEventScalarWhereInput = {
   targetKind?: Prisma.StringFilter<"AuditEvent"> | string
   targetId?: Prisma.StringFilter<"AuditEvent"> | string
   detail?: Prisma.JsonFilter<"AuditEvent">
+  seq?: Prisma.BigIntFilter<"AuditEvent"> | bigint | number
+  outcome?: Prisma.StringFilter<"AuditEvent"> | string
+  prevHash?: Prisma.BytesFilter<"AuditEvent"> | runtime.Bytes
+  hash?: Prisma.BytesFilter<"AuditEvent"> | runtime.Bytes
 }
 
 export type AuditEventCreateManyTenantInput = {
@@ -523,6 +681,10 @@ export type AuditEventCreateManyTenantInput = {
   targetKind: string
   targetId: string
   detail?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  seq: bigint | number
+  outcome?: string
+  prevHash: runtime.Bytes
+  hash: runtime.Bytes
 }
 
 export type AuditEventUpdateWithoutTenantInput = {
@@ -534,6 +696,10 @@ export type AuditEventUpdateWithoutTenantInput = {
   targetKind?: Prisma.StringFieldUpdateOperationsInput | string
   targetId?: Prisma.StringFieldUpdateOperationsInput | string
   detail?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  seq?: Prisma.BigIntFieldUpdateOperationsInput | bigint | number
+  outcome?: Prisma.StringFieldUpdateOperationsInput | string
+  prevHash?: Prisma.BytesFieldUpdateOperationsInput | runtime.Bytes
+  hash?: Prisma.BytesFieldUpdateOperationsInput | runtime.Bytes
 }
 
 export type AuditEventUncheckedUpdateWithoutTenantInput = {
@@ -545,6 +711,10 @@ export type AuditEventUncheckedUpdateWithoutTenantInput = {
   targetKind?: Prisma.StringFieldUpdateOperationsInput | string
   targetId?: Prisma.StringFieldUpdateOperationsInput | string
   detail?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  seq?: Prisma.BigIntFieldUpdateOperationsInput | bigint | number
+  outcome?: Prisma.StringFieldUpdateOperationsInput | string
+  prevHash?: Prisma.BytesFieldUpdateOperationsInput | runtime.Bytes
+  hash?: Prisma.BytesFieldUpdateOperationsInput | runtime.Bytes
 }
 
 export type AuditEventUncheckedUpdateManyWithoutTenantInput = {
@@ -556,6 +726,10 @@ export type AuditEventUncheckedUpdateManyWithoutTenantInput = {
   targetKind?: Prisma.StringFieldUpdateOperationsInput | string
   targetId?: Prisma.StringFieldUpdateOperationsInput | string
   detail?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  seq?: Prisma.BigIntFieldUpdateOperationsInput | bigint | number
+  outcome?: Prisma.StringFieldUpdateOperationsInput | string
+  prevHash?: Prisma.BytesFieldUpdateOperationsInput | runtime.Bytes
+  hash?: Prisma.BytesFieldUpdateOperationsInput | runtime.Bytes
 }
 
 
@@ -570,6 +744,10 @@ export type AuditEventSelect<ExtArgs extends runtime.Types.Extensions.InternalAr
   targetKind?: boolean
   targetId?: boolean
   detail?: boolean
+  seq?: boolean
+  outcome?: boolean
+  prevHash?: boolean
+  hash?: boolean
   tenant?: boolean | Prisma.TenantDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["auditEvent"]>
 
@@ -583,6 +761,10 @@ export type AuditEventSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Ex
   targetKind?: boolean
   targetId?: boolean
   detail?: boolean
+  seq?: boolean
+  outcome?: boolean
+  prevHash?: boolean
+  hash?: boolean
   tenant?: boolean | Prisma.TenantDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["auditEvent"]>
 
@@ -596,6 +778,10 @@ export type AuditEventSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Ex
   targetKind?: boolean
   targetId?: boolean
   detail?: boolean
+  seq?: boolean
+  outcome?: boolean
+  prevHash?: boolean
+  hash?: boolean
   tenant?: boolean | Prisma.TenantDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["auditEvent"]>
 
@@ -609,9 +795,13 @@ export type AuditEventSelectScalar = {
   targetKind?: boolean
   targetId?: boolean
   detail?: boolean
+  seq?: boolean
+  outcome?: boolean
+  prevHash?: boolean
+  hash?: boolean
 }
 
-export type AuditEventOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"tenantId" | "id" | "at" | "actorKind" | "actorId" | "action" | "targetKind" | "targetId" | "detail", ExtArgs["result"]["auditEvent"]>
+export type AuditEventOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"tenantId" | "id" | "at" | "actorKind" | "actorId" | "action" | "targetKind" | "targetId" | "detail" | "seq" | "outcome" | "prevHash" | "hash", ExtArgs["result"]["auditEvent"]>
 export type AuditEventInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   tenant?: boolean | Prisma.TenantDefaultArgs<ExtArgs>
 }
@@ -637,6 +827,10 @@ export type $AuditEventPayload<ExtArgs extends runtime.Types.Extensions.Internal
     targetKind: string
     targetId: string
     detail: runtime.JsonValue
+    seq: bigint
+    outcome: string
+    prevHash: runtime.Bytes
+    hash: runtime.Bytes
   }, ExtArgs["result"]["auditEvent"]>
   composites: {}
 }
@@ -1070,6 +1264,10 @@ export interface AuditEventFieldRefs {
   readonly targetKind: Prisma.FieldRef<"AuditEvent", 'String'>
   readonly targetId: Prisma.FieldRef<"AuditEvent", 'String'>
   readonly detail: Prisma.FieldRef<"AuditEvent", 'Json'>
+  readonly seq: Prisma.FieldRef<"AuditEvent", 'BigInt'>
+  readonly outcome: Prisma.FieldRef<"AuditEvent", 'String'>
+  readonly prevHash: Prisma.FieldRef<"AuditEvent", 'Bytes'>
+  readonly hash: Prisma.FieldRef<"AuditEvent", 'Bytes'>
 }
     
 

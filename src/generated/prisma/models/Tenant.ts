@@ -227,7 +227,9 @@ export type TenantWhereInput = {
   pooledAgents?: Prisma.AgentListRelationFilter
   agents?: Prisma.AgentListRelationFilter
   apiKeys?: Prisma.ApiKeyListRelationFilter
+  auditCheckpoints?: Prisma.AuditCheckpointListRelationFilter
   auditEvents?: Prisma.AuditEventListRelationFilter
+  auditHead?: Prisma.XOR<Prisma.AuditHeadNullableScalarRelationFilter, Prisma.AuditHeadWhereInput> | null
   checkpointBlobs?: Prisma.CheckpointBlobListRelationFilter
   createRequests?: Prisma.CreateRequestListRelationFilter
   idempotencyKeys?: Prisma.IdempotencyKeyListRelationFilter
@@ -246,7 +248,9 @@ export type TenantOrderByWithRelationInput = {
   pooledAgents?: Prisma.AgentOrderByRelationAggregateInput
   agents?: Prisma.AgentOrderByRelationAggregateInput
   apiKeys?: Prisma.ApiKeyOrderByRelationAggregateInput
+  auditCheckpoints?: Prisma.AuditCheckpointOrderByRelationAggregateInput
   auditEvents?: Prisma.AuditEventOrderByRelationAggregateInput
+  auditHead?: Prisma.AuditHeadOrderByWithRelationInput
   checkpointBlobs?: Prisma.CheckpointBlobOrderByRelationAggregateInput
   createRequests?: Prisma.CreateRequestOrderByRelationAggregateInput
   idempotencyKeys?: Prisma.IdempotencyKeyOrderByRelationAggregateInput
@@ -268,7 +272,9 @@ export type TenantWhereUniqueInput = Prisma.AtLeast<{
   pooledAgents?: Prisma.AgentListRelationFilter
   agents?: Prisma.AgentListRelationFilter
   apiKeys?: Prisma.ApiKeyListRelationFilter
+  auditCheckpoints?: Prisma.AuditCheckpointListRelationFilter
   auditEvents?: Prisma.AuditEventListRelationFilter
+  auditHead?: Prisma.XOR<Prisma.AuditHeadNullableScalarRelationFilter, Prisma.AuditHeadWhereInput> | null
   checkpointBlobs?: Prisma.CheckpointBlobListRelationFilter
   createRequests?: Prisma.CreateRequestListRelationFilter
   idempotencyKeys?: Prisma.IdempotencyKeyListRelationFilter
@@ -313,7 +319,9 @@ export type TenantCreateInput = {
   pooledAgents?: Prisma.AgentCreateNestedManyWithoutPoolInput
   agents?: Prisma.AgentCreateNestedManyWithoutTenantInput
   apiKeys?: Prisma.ApiKeyCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointCreateNestedManyWithoutTenantInput
   auditEvents?: Prisma.AuditEventCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
@@ -332,7 +340,9 @@ export type TenantUncheckedCreateInput = {
   pooledAgents?: Prisma.AgentUncheckedCreateNestedManyWithoutPoolInput
   agents?: Prisma.AgentUncheckedCreateNestedManyWithoutTenantInput
   apiKeys?: Prisma.ApiKeyUncheckedCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedCreateNestedManyWithoutTenantInput
   auditEvents?: Prisma.AuditEventUncheckedCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
@@ -351,7 +361,9 @@ export type TenantUpdateInput = {
   pooledAgents?: Prisma.AgentUpdateManyWithoutPoolNestedInput
   agents?: Prisma.AgentUpdateManyWithoutTenantNestedInput
   apiKeys?: Prisma.ApiKeyUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUpdateManyWithoutTenantNestedInput
   auditEvents?: Prisma.AuditEventUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
@@ -370,7 +382,9 @@ export type TenantUncheckedUpdateInput = {
   pooledAgents?: Prisma.AgentUncheckedUpdateManyWithoutPoolNestedInput
   agents?: Prisma.AgentUncheckedUpdateManyWithoutTenantNestedInput
   apiKeys?: Prisma.ApiKeyUncheckedUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedUpdateManyWithoutTenantNestedInput
   auditEvents?: Prisma.AuditEventUncheckedUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
@@ -518,6 +532,34 @@ export type TenantUpdateOneRequiredWithoutAuditEventsNestedInput = {
   update?: Prisma.XOR<Prisma.XOR<Prisma.TenantUpdateToOneWithWhereWithoutAuditEventsInput, Prisma.TenantUpdateWithoutAuditEventsInput>, Prisma.TenantUncheckedUpdateWithoutAuditEventsInput>
 }
 
+export type TenantCreateNestedOneWithoutAuditHeadInput = {
+  create?: Prisma.XOR<Prisma.TenantCreateWithoutAuditHeadInput, Prisma.TenantUncheckedCreateWithoutAuditHeadInput>
+  connectOrCreate?: Prisma.TenantCreateOrConnectWithoutAuditHeadInput
+  connect?: Prisma.TenantWhereUniqueInput
+}
+
+export type TenantUpdateOneRequiredWithoutAuditHeadNestedInput = {
+  create?: Prisma.XOR<Prisma.TenantCreateWithoutAuditHeadInput, Prisma.TenantUncheckedCreateWithoutAuditHeadInput>
+  connectOrCreate?: Prisma.TenantCreateOrConnectWithoutAuditHeadInput
+  upsert?: Prisma.TenantUpsertWithoutAuditHeadInput
+  connect?: Prisma.TenantWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.TenantUpdateToOneWithWhereWithoutAuditHeadInput, Prisma.TenantUpdateWithoutAuditHeadInput>, Prisma.TenantUncheckedUpdateWithoutAuditHeadInput>
+}
+
+export type TenantCreateNestedOneWithoutAuditCheckpointsInput = {
+  create?: Prisma.XOR<Prisma.TenantCreateWithoutAuditCheckpointsInput, Prisma.TenantUncheckedCreateWithoutAuditCheckpointsInput>
+  connectOrCreate?: Prisma.TenantCreateOrConnectWithoutAuditCheckpointsInput
+  connect?: Prisma.TenantWhereUniqueInput
+}
+
+export type TenantUpdateOneRequiredWithoutAuditCheckpointsNestedInput = {
+  create?: Prisma.XOR<Prisma.TenantCreateWithoutAuditCheckpointsInput, Prisma.TenantUncheckedCreateWithoutAuditCheckpointsInput>
+  connectOrCreate?: Prisma.TenantCreateOrConnectWithoutAuditCheckpointsInput
+  upsert?: Prisma.TenantUpsertWithoutAuditCheckpointsInput
+  connect?: Prisma.TenantWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.TenantUpdateToOneWithWhereWithoutAuditCheckpointsInput, Prisma.TenantUpdateWithoutAuditCheckpointsInput>, Prisma.TenantUncheckedUpdateWithoutAuditCheckpointsInput>
+}
+
 export type TenantCreateNestedOneWithoutPooledAgentsInput = {
   create?: Prisma.XOR<Prisma.TenantCreateWithoutPooledAgentsInput, Prisma.TenantUncheckedCreateWithoutPooledAgentsInput>
   connectOrCreate?: Prisma.TenantCreateOrConnectWithoutPooledAgentsInput
@@ -611,7 +653,9 @@ export type TenantCreateWithoutApiKeysInput = {
   updatedAt?: Date | string
   pooledAgents?: Prisma.AgentCreateNestedManyWithoutPoolInput
   agents?: Prisma.AgentCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointCreateNestedManyWithoutTenantInput
   auditEvents?: Prisma.AuditEventCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
@@ -629,7 +673,9 @@ export type TenantUncheckedCreateWithoutApiKeysInput = {
   updatedAt?: Date | string
   pooledAgents?: Prisma.AgentUncheckedCreateNestedManyWithoutPoolInput
   agents?: Prisma.AgentUncheckedCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedCreateNestedManyWithoutTenantInput
   auditEvents?: Prisma.AuditEventUncheckedCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
@@ -663,7 +709,9 @@ export type TenantUpdateWithoutApiKeysInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   pooledAgents?: Prisma.AgentUpdateManyWithoutPoolNestedInput
   agents?: Prisma.AgentUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUpdateManyWithoutTenantNestedInput
   auditEvents?: Prisma.AuditEventUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
@@ -681,7 +729,9 @@ export type TenantUncheckedUpdateWithoutApiKeysInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   pooledAgents?: Prisma.AgentUncheckedUpdateManyWithoutPoolNestedInput
   agents?: Prisma.AgentUncheckedUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedUpdateManyWithoutTenantNestedInput
   auditEvents?: Prisma.AuditEventUncheckedUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
@@ -700,7 +750,9 @@ export type TenantCreateWithoutRunnerTokensInput = {
   pooledAgents?: Prisma.AgentCreateNestedManyWithoutPoolInput
   agents?: Prisma.AgentCreateNestedManyWithoutTenantInput
   apiKeys?: Prisma.ApiKeyCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointCreateNestedManyWithoutTenantInput
   auditEvents?: Prisma.AuditEventCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
@@ -718,7 +770,9 @@ export type TenantUncheckedCreateWithoutRunnerTokensInput = {
   pooledAgents?: Prisma.AgentUncheckedCreateNestedManyWithoutPoolInput
   agents?: Prisma.AgentUncheckedCreateNestedManyWithoutTenantInput
   apiKeys?: Prisma.ApiKeyUncheckedCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedCreateNestedManyWithoutTenantInput
   auditEvents?: Prisma.AuditEventUncheckedCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
@@ -752,7 +806,9 @@ export type TenantUpdateWithoutRunnerTokensInput = {
   pooledAgents?: Prisma.AgentUpdateManyWithoutPoolNestedInput
   agents?: Prisma.AgentUpdateManyWithoutTenantNestedInput
   apiKeys?: Prisma.ApiKeyUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUpdateManyWithoutTenantNestedInput
   auditEvents?: Prisma.AuditEventUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
@@ -770,7 +826,9 @@ export type TenantUncheckedUpdateWithoutRunnerTokensInput = {
   pooledAgents?: Prisma.AgentUncheckedUpdateManyWithoutPoolNestedInput
   agents?: Prisma.AgentUncheckedUpdateManyWithoutTenantNestedInput
   apiKeys?: Prisma.ApiKeyUncheckedUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedUpdateManyWithoutTenantNestedInput
   auditEvents?: Prisma.AuditEventUncheckedUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
@@ -788,7 +846,9 @@ export type TenantCreateWithoutCreateRequestsInput = {
   pooledAgents?: Prisma.AgentCreateNestedManyWithoutPoolInput
   agents?: Prisma.AgentCreateNestedManyWithoutTenantInput
   apiKeys?: Prisma.ApiKeyCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointCreateNestedManyWithoutTenantInput
   auditEvents?: Prisma.AuditEventCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -806,7 +866,9 @@ export type TenantUncheckedCreateWithoutCreateRequestsInput = {
   pooledAgents?: Prisma.AgentUncheckedCreateNestedManyWithoutPoolInput
   agents?: Prisma.AgentUncheckedCreateNestedManyWithoutTenantInput
   apiKeys?: Prisma.ApiKeyUncheckedCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedCreateNestedManyWithoutTenantInput
   auditEvents?: Prisma.AuditEventUncheckedCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -840,7 +902,9 @@ export type TenantUpdateWithoutCreateRequestsInput = {
   pooledAgents?: Prisma.AgentUpdateManyWithoutPoolNestedInput
   agents?: Prisma.AgentUpdateManyWithoutTenantNestedInput
   apiKeys?: Prisma.ApiKeyUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUpdateManyWithoutTenantNestedInput
   auditEvents?: Prisma.AuditEventUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -858,7 +922,9 @@ export type TenantUncheckedUpdateWithoutCreateRequestsInput = {
   pooledAgents?: Prisma.AgentUncheckedUpdateManyWithoutPoolNestedInput
   agents?: Prisma.AgentUncheckedUpdateManyWithoutTenantNestedInput
   apiKeys?: Prisma.ApiKeyUncheckedUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedUpdateManyWithoutTenantNestedInput
   auditEvents?: Prisma.AuditEventUncheckedUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -876,6 +942,8 @@ export type TenantCreateWithoutAuditEventsInput = {
   pooledAgents?: Prisma.AgentCreateNestedManyWithoutPoolInput
   agents?: Prisma.AgentCreateNestedManyWithoutTenantInput
   apiKeys?: Prisma.ApiKeyCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
@@ -894,6 +962,8 @@ export type TenantUncheckedCreateWithoutAuditEventsInput = {
   pooledAgents?: Prisma.AgentUncheckedCreateNestedManyWithoutPoolInput
   agents?: Prisma.AgentUncheckedCreateNestedManyWithoutTenantInput
   apiKeys?: Prisma.ApiKeyUncheckedCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
@@ -928,6 +998,8 @@ export type TenantUpdateWithoutAuditEventsInput = {
   pooledAgents?: Prisma.AgentUpdateManyWithoutPoolNestedInput
   agents?: Prisma.AgentUpdateManyWithoutTenantNestedInput
   apiKeys?: Prisma.ApiKeyUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
@@ -946,6 +1018,200 @@ export type TenantUncheckedUpdateWithoutAuditEventsInput = {
   pooledAgents?: Prisma.AgentUncheckedUpdateManyWithoutPoolNestedInput
   agents?: Prisma.AgentUncheckedUpdateManyWithoutTenantNestedInput
   apiKeys?: Prisma.ApiKeyUncheckedUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
+  checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
+  createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
+  runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
+  runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
+}
+
+export type TenantCreateWithoutAuditHeadInput = {
+  id: string
+  slug: string
+  name: string
+  weight?: number
+  createdAt?: Date | string
+  updatedAt?: Date | string
+  pooledAgents?: Prisma.AgentCreateNestedManyWithoutPoolInput
+  agents?: Prisma.AgentCreateNestedManyWithoutTenantInput
+  apiKeys?: Prisma.ApiKeyCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointCreateNestedManyWithoutTenantInput
+  auditEvents?: Prisma.AuditEventCreateNestedManyWithoutTenantInput
+  checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
+  createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
+  runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
+  runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
+}
+
+export type TenantUncheckedCreateWithoutAuditHeadInput = {
+  id: string
+  slug: string
+  name: string
+  weight?: number
+  createdAt?: Date | string
+  updatedAt?: Date | string
+  pooledAgents?: Prisma.AgentUncheckedCreateNestedManyWithoutPoolInput
+  agents?: Prisma.AgentUncheckedCreateNestedManyWithoutTenantInput
+  apiKeys?: Prisma.ApiKeyUncheckedCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedCreateNestedManyWithoutTenantInput
+  auditEvents?: Prisma.AuditEventUncheckedCreateNestedManyWithoutTenantInput
+  checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
+  createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
+  runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
+  runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
+}
+
+export type TenantCreateOrConnectWithoutAuditHeadInput = {
+  where: Prisma.TenantWhereUniqueInput
+  create: Prisma.XOR<Prisma.TenantCreateWithoutAuditHeadInput, Prisma.TenantUncheckedCreateWithoutAuditHeadInput>
+}
+
+export type TenantUpsertWithoutAuditHeadInput = {
+  update: Prisma.XOR<Prisma.TenantUpdateWithoutAuditHeadInput, Prisma.TenantUncheckedUpdateWithoutAuditHeadInput>
+  create: Prisma.XOR<Prisma.TenantCreateWithoutAuditHeadInput, Prisma.TenantUncheckedCreateWithoutAuditHeadInput>
+  where?: Prisma.TenantWhereInput
+}
+
+export type TenantUpdateToOneWithWhereWithoutAuditHeadInput = {
+  where?: Prisma.TenantWhereInput
+  data: Prisma.XOR<Prisma.TenantUpdateWithoutAuditHeadInput, Prisma.TenantUncheckedUpdateWithoutAuditHeadInput>
+}
+
+export type TenantUpdateWithoutAuditHeadInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  slug?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  weight?: Prisma.IntFieldUpdateOperationsInput | number
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  pooledAgents?: Prisma.AgentUpdateManyWithoutPoolNestedInput
+  agents?: Prisma.AgentUpdateManyWithoutTenantNestedInput
+  apiKeys?: Prisma.ApiKeyUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUpdateManyWithoutTenantNestedInput
+  auditEvents?: Prisma.AuditEventUpdateManyWithoutTenantNestedInput
+  checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
+  createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
+  runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
+  runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
+}
+
+export type TenantUncheckedUpdateWithoutAuditHeadInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  slug?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  weight?: Prisma.IntFieldUpdateOperationsInput | number
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  pooledAgents?: Prisma.AgentUncheckedUpdateManyWithoutPoolNestedInput
+  agents?: Prisma.AgentUncheckedUpdateManyWithoutTenantNestedInput
+  apiKeys?: Prisma.ApiKeyUncheckedUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedUpdateManyWithoutTenantNestedInput
+  auditEvents?: Prisma.AuditEventUncheckedUpdateManyWithoutTenantNestedInput
+  checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
+  createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
+  runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
+  runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
+}
+
+export type TenantCreateWithoutAuditCheckpointsInput = {
+  id: string
+  slug: string
+  name: string
+  weight?: number
+  createdAt?: Date | string
+  updatedAt?: Date | string
+  pooledAgents?: Prisma.AgentCreateNestedManyWithoutPoolInput
+  agents?: Prisma.AgentCreateNestedManyWithoutTenantInput
+  apiKeys?: Prisma.ApiKeyCreateNestedManyWithoutTenantInput
+  auditEvents?: Prisma.AuditEventCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
+  checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
+  createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
+  runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
+  runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
+}
+
+export type TenantUncheckedCreateWithoutAuditCheckpointsInput = {
+  id: string
+  slug: string
+  name: string
+  weight?: number
+  createdAt?: Date | string
+  updatedAt?: Date | string
+  pooledAgents?: Prisma.AgentUncheckedCreateNestedManyWithoutPoolInput
+  agents?: Prisma.AgentUncheckedCreateNestedManyWithoutTenantInput
+  apiKeys?: Prisma.ApiKeyUncheckedCreateNestedManyWithoutTenantInput
+  auditEvents?: Prisma.AuditEventUncheckedCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
+  checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
+  createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
+  runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
+  runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
+}
+
+export type TenantCreateOrConnectWithoutAuditCheckpointsInput = {
+  where: Prisma.TenantWhereUniqueInput
+  create: Prisma.XOR<Prisma.TenantCreateWithoutAuditCheckpointsInput, Prisma.TenantUncheckedCreateWithoutAuditCheckpointsInput>
+}
+
+export type TenantUpsertWithoutAuditCheckpointsInput = {
+  update: Prisma.XOR<Prisma.TenantUpdateWithoutAuditCheckpointsInput, Prisma.TenantUncheckedUpdateWithoutAuditCheckpointsInput>
+  create: Prisma.XOR<Prisma.TenantCreateWithoutAuditCheckpointsInput, Prisma.TenantUncheckedCreateWithoutAuditCheckpointsInput>
+  where?: Prisma.TenantWhereInput
+}
+
+export type TenantUpdateToOneWithWhereWithoutAuditCheckpointsInput = {
+  where?: Prisma.TenantWhereInput
+  data: Prisma.XOR<Prisma.TenantUpdateWithoutAuditCheckpointsInput, Prisma.TenantUncheckedUpdateWithoutAuditCheckpointsInput>
+}
+
+export type TenantUpdateWithoutAuditCheckpointsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  slug?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  weight?: Prisma.IntFieldUpdateOperationsInput | number
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  pooledAgents?: Prisma.AgentUpdateManyWithoutPoolNestedInput
+  agents?: Prisma.AgentUpdateManyWithoutTenantNestedInput
+  apiKeys?: Prisma.ApiKeyUpdateManyWithoutTenantNestedInput
+  auditEvents?: Prisma.AuditEventUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
+  checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
+  createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
+  runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
+  runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
+}
+
+export type TenantUncheckedUpdateWithoutAuditCheckpointsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  slug?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  weight?: Prisma.IntFieldUpdateOperationsInput | number
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  pooledAgents?: Prisma.AgentUncheckedUpdateManyWithoutPoolNestedInput
+  agents?: Prisma.AgentUncheckedUpdateManyWithoutTenantNestedInput
+  apiKeys?: Prisma.ApiKeyUncheckedUpdateManyWithoutTenantNestedInput
+  auditEvents?: Prisma.AuditEventUncheckedUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
@@ -963,7 +1229,9 @@ export type TenantCreateWithoutPooledAgentsInput = {
   updatedAt?: Date | string
   agents?: Prisma.AgentCreateNestedManyWithoutTenantInput
   apiKeys?: Prisma.ApiKeyCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointCreateNestedManyWithoutTenantInput
   auditEvents?: Prisma.AuditEventCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
@@ -981,7 +1249,9 @@ export type TenantUncheckedCreateWithoutPooledAgentsInput = {
   updatedAt?: Date | string
   agents?: Prisma.AgentUncheckedCreateNestedManyWithoutTenantInput
   apiKeys?: Prisma.ApiKeyUncheckedCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedCreateNestedManyWithoutTenantInput
   auditEvents?: Prisma.AuditEventUncheckedCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
@@ -1004,7 +1274,9 @@ export type TenantCreateWithoutAgentsInput = {
   updatedAt?: Date | string
   pooledAgents?: Prisma.AgentCreateNestedManyWithoutPoolInput
   apiKeys?: Prisma.ApiKeyCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointCreateNestedManyWithoutTenantInput
   auditEvents?: Prisma.AuditEventCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
@@ -1022,7 +1294,9 @@ export type TenantUncheckedCreateWithoutAgentsInput = {
   updatedAt?: Date | string
   pooledAgents?: Prisma.AgentUncheckedCreateNestedManyWithoutPoolInput
   apiKeys?: Prisma.ApiKeyUncheckedCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedCreateNestedManyWithoutTenantInput
   auditEvents?: Prisma.AuditEventUncheckedCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
@@ -1056,7 +1330,9 @@ export type TenantUpdateWithoutPooledAgentsInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   agents?: Prisma.AgentUpdateManyWithoutTenantNestedInput
   apiKeys?: Prisma.ApiKeyUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUpdateManyWithoutTenantNestedInput
   auditEvents?: Prisma.AuditEventUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
@@ -1074,7 +1350,9 @@ export type TenantUncheckedUpdateWithoutPooledAgentsInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   agents?: Prisma.AgentUncheckedUpdateManyWithoutTenantNestedInput
   apiKeys?: Prisma.ApiKeyUncheckedUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedUpdateManyWithoutTenantNestedInput
   auditEvents?: Prisma.AuditEventUncheckedUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
@@ -1103,7 +1381,9 @@ export type TenantUpdateWithoutAgentsInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   pooledAgents?: Prisma.AgentUpdateManyWithoutPoolNestedInput
   apiKeys?: Prisma.ApiKeyUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUpdateManyWithoutTenantNestedInput
   auditEvents?: Prisma.AuditEventUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
@@ -1121,7 +1401,9 @@ export type TenantUncheckedUpdateWithoutAgentsInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   pooledAgents?: Prisma.AgentUncheckedUpdateManyWithoutPoolNestedInput
   apiKeys?: Prisma.ApiKeyUncheckedUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedUpdateManyWithoutTenantNestedInput
   auditEvents?: Prisma.AuditEventUncheckedUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
@@ -1140,7 +1422,9 @@ export type TenantCreateWithoutRunnersInput = {
   pooledAgents?: Prisma.AgentCreateNestedManyWithoutPoolInput
   agents?: Prisma.AgentCreateNestedManyWithoutTenantInput
   apiKeys?: Prisma.ApiKeyCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointCreateNestedManyWithoutTenantInput
   auditEvents?: Prisma.AuditEventCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
@@ -1158,7 +1442,9 @@ export type TenantUncheckedCreateWithoutRunnersInput = {
   pooledAgents?: Prisma.AgentUncheckedCreateNestedManyWithoutPoolInput
   agents?: Prisma.AgentUncheckedCreateNestedManyWithoutTenantInput
   apiKeys?: Prisma.ApiKeyUncheckedCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedCreateNestedManyWithoutTenantInput
   auditEvents?: Prisma.AuditEventUncheckedCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
@@ -1192,7 +1478,9 @@ export type TenantUpdateWithoutRunnersInput = {
   pooledAgents?: Prisma.AgentUpdateManyWithoutPoolNestedInput
   agents?: Prisma.AgentUpdateManyWithoutTenantNestedInput
   apiKeys?: Prisma.ApiKeyUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUpdateManyWithoutTenantNestedInput
   auditEvents?: Prisma.AuditEventUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
@@ -1210,7 +1498,9 @@ export type TenantUncheckedUpdateWithoutRunnersInput = {
   pooledAgents?: Prisma.AgentUncheckedUpdateManyWithoutPoolNestedInput
   agents?: Prisma.AgentUncheckedUpdateManyWithoutTenantNestedInput
   apiKeys?: Prisma.ApiKeyUncheckedUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedUpdateManyWithoutTenantNestedInput
   auditEvents?: Prisma.AuditEventUncheckedUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
@@ -1228,7 +1518,9 @@ export type TenantCreateWithoutThreadsInput = {
   pooledAgents?: Prisma.AgentCreateNestedManyWithoutPoolInput
   agents?: Prisma.AgentCreateNestedManyWithoutTenantInput
   apiKeys?: Prisma.ApiKeyCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointCreateNestedManyWithoutTenantInput
   auditEvents?: Prisma.AuditEventCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
@@ -1246,7 +1538,9 @@ export type TenantUncheckedCreateWithoutThreadsInput = {
   pooledAgents?: Prisma.AgentUncheckedCreateNestedManyWithoutPoolInput
   agents?: Prisma.AgentUncheckedCreateNestedManyWithoutTenantInput
   apiKeys?: Prisma.ApiKeyUncheckedCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedCreateNestedManyWithoutTenantInput
   auditEvents?: Prisma.AuditEventUncheckedCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
@@ -1280,7 +1574,9 @@ export type TenantUpdateWithoutThreadsInput = {
   pooledAgents?: Prisma.AgentUpdateManyWithoutPoolNestedInput
   agents?: Prisma.AgentUpdateManyWithoutTenantNestedInput
   apiKeys?: Prisma.ApiKeyUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUpdateManyWithoutTenantNestedInput
   auditEvents?: Prisma.AuditEventUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
@@ -1298,7 +1594,9 @@ export type TenantUncheckedUpdateWithoutThreadsInput = {
   pooledAgents?: Prisma.AgentUncheckedUpdateManyWithoutPoolNestedInput
   agents?: Prisma.AgentUncheckedUpdateManyWithoutTenantNestedInput
   apiKeys?: Prisma.ApiKeyUncheckedUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedUpdateManyWithoutTenantNestedInput
   auditEvents?: Prisma.AuditEventUncheckedUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
@@ -1316,7 +1614,9 @@ export type TenantCreateWithoutIdempotencyKeysInput = {
   pooledAgents?: Prisma.AgentCreateNestedManyWithoutPoolInput
   agents?: Prisma.AgentCreateNestedManyWithoutTenantInput
   apiKeys?: Prisma.ApiKeyCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointCreateNestedManyWithoutTenantInput
   auditEvents?: Prisma.AuditEventCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -1334,7 +1634,9 @@ export type TenantUncheckedCreateWithoutIdempotencyKeysInput = {
   pooledAgents?: Prisma.AgentUncheckedCreateNestedManyWithoutPoolInput
   agents?: Prisma.AgentUncheckedCreateNestedManyWithoutTenantInput
   apiKeys?: Prisma.ApiKeyUncheckedCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedCreateNestedManyWithoutTenantInput
   auditEvents?: Prisma.AuditEventUncheckedCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -1368,7 +1670,9 @@ export type TenantUpdateWithoutIdempotencyKeysInput = {
   pooledAgents?: Prisma.AgentUpdateManyWithoutPoolNestedInput
   agents?: Prisma.AgentUpdateManyWithoutTenantNestedInput
   apiKeys?: Prisma.ApiKeyUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUpdateManyWithoutTenantNestedInput
   auditEvents?: Prisma.AuditEventUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -1386,7 +1690,9 @@ export type TenantUncheckedUpdateWithoutIdempotencyKeysInput = {
   pooledAgents?: Prisma.AgentUncheckedUpdateManyWithoutPoolNestedInput
   agents?: Prisma.AgentUncheckedUpdateManyWithoutTenantNestedInput
   apiKeys?: Prisma.ApiKeyUncheckedUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedUpdateManyWithoutTenantNestedInput
   auditEvents?: Prisma.AuditEventUncheckedUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -1404,7 +1710,9 @@ export type TenantCreateWithoutCheckpointBlobsInput = {
   pooledAgents?: Prisma.AgentCreateNestedManyWithoutPoolInput
   agents?: Prisma.AgentCreateNestedManyWithoutTenantInput
   apiKeys?: Prisma.ApiKeyCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointCreateNestedManyWithoutTenantInput
   auditEvents?: Prisma.AuditEventCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -1422,7 +1730,9 @@ export type TenantUncheckedCreateWithoutCheckpointBlobsInput = {
   pooledAgents?: Prisma.AgentUncheckedCreateNestedManyWithoutPoolInput
   agents?: Prisma.AgentUncheckedCreateNestedManyWithoutTenantInput
   apiKeys?: Prisma.ApiKeyUncheckedCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedCreateNestedManyWithoutTenantInput
   auditEvents?: Prisma.AuditEventUncheckedCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -1456,7 +1766,9 @@ export type TenantUpdateWithoutCheckpointBlobsInput = {
   pooledAgents?: Prisma.AgentUpdateManyWithoutPoolNestedInput
   agents?: Prisma.AgentUpdateManyWithoutTenantNestedInput
   apiKeys?: Prisma.ApiKeyUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUpdateManyWithoutTenantNestedInput
   auditEvents?: Prisma.AuditEventUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -1474,7 +1786,9 @@ export type TenantUncheckedUpdateWithoutCheckpointBlobsInput = {
   pooledAgents?: Prisma.AgentUncheckedUpdateManyWithoutPoolNestedInput
   agents?: Prisma.AgentUncheckedUpdateManyWithoutTenantNestedInput
   apiKeys?: Prisma.ApiKeyUncheckedUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedUpdateManyWithoutTenantNestedInput
   auditEvents?: Prisma.AuditEventUncheckedUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -1491,6 +1805,7 @@ export type TenantCountOutputType = {
   pooledAgents: number
   agents: number
   apiKeys: number
+  auditCheckpoints: number
   auditEvents: number
   checkpointBlobs: number
   createRequests: number
@@ -1504,6 +1819,7 @@ export type TenantCountOutputTypeSelect<ExtArgs extends runtime.Types.Extensions
   pooledAgents?: boolean | TenantCountOutputTypeCountPooledAgentsArgs
   agents?: boolean | TenantCountOutputTypeCountAgentsArgs
   apiKeys?: boolean | TenantCountOutputTypeCountApiKeysArgs
+  auditCheckpoints?: boolean | TenantCountOutputTypeCountAuditCheckpointsArgs
   auditEvents?: boolean | TenantCountOutputTypeCountAuditEventsArgs
   checkpointBlobs?: boolean | TenantCountOutputTypeCountCheckpointBlobsArgs
   createRequests?: boolean | TenantCountOutputTypeCountCreateRequestsArgs
@@ -1542,6 +1858,13 @@ export type TenantCountOutputTypeCountAgentsArgs<ExtArgs extends runtime.Types.E
  */
 export type TenantCountOutputTypeCountApiKeysArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   where?: Prisma.ApiKeyWhereInput
+}
+
+/**
+ * TenantCountOutputType without action
+ */
+export type TenantCountOutputTypeCountAuditCheckpointsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  where?: Prisma.AuditCheckpointWhereInput
 }
 
 /**
@@ -1604,7 +1927,9 @@ export type TenantSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs =
   pooledAgents?: boolean | Prisma.Tenant$pooledAgentsArgs<ExtArgs>
   agents?: boolean | Prisma.Tenant$agentsArgs<ExtArgs>
   apiKeys?: boolean | Prisma.Tenant$apiKeysArgs<ExtArgs>
+  auditCheckpoints?: boolean | Prisma.Tenant$auditCheckpointsArgs<ExtArgs>
   auditEvents?: boolean | Prisma.Tenant$auditEventsArgs<ExtArgs>
+  auditHead?: boolean | Prisma.Tenant$auditHeadArgs<ExtArgs>
   checkpointBlobs?: boolean | Prisma.Tenant$checkpointBlobsArgs<ExtArgs>
   createRequests?: boolean | Prisma.Tenant$createRequestsArgs<ExtArgs>
   idempotencyKeys?: boolean | Prisma.Tenant$idempotencyKeysArgs<ExtArgs>
@@ -1646,7 +1971,9 @@ export type TenantInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs 
   pooledAgents?: boolean | Prisma.Tenant$pooledAgentsArgs<ExtArgs>
   agents?: boolean | Prisma.Tenant$agentsArgs<ExtArgs>
   apiKeys?: boolean | Prisma.Tenant$apiKeysArgs<ExtArgs>
+  auditCheckpoints?: boolean | Prisma.Tenant$auditCheckpointsArgs<ExtArgs>
   auditEvents?: boolean | Prisma.Tenant$auditEventsArgs<ExtArgs>
+  auditHead?: boolean | Prisma.Tenant$auditHeadArgs<ExtArgs>
   checkpointBlobs?: boolean | Prisma.Tenant$checkpointBlobsArgs<ExtArgs>
   createRequests?: boolean | Prisma.Tenant$createRequestsArgs<ExtArgs>
   idempotencyKeys?: boolean | Prisma.Tenant$idempotencyKeysArgs<ExtArgs>
@@ -1664,7 +1991,9 @@ export type $TenantPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs
     pooledAgents: Prisma.$AgentPayload<ExtArgs>[]
     agents: Prisma.$AgentPayload<ExtArgs>[]
     apiKeys: Prisma.$ApiKeyPayload<ExtArgs>[]
+    auditCheckpoints: Prisma.$AuditCheckpointPayload<ExtArgs>[]
     auditEvents: Prisma.$AuditEventPayload<ExtArgs>[]
+    auditHead: Prisma.$AuditHeadPayload<ExtArgs> | null
     checkpointBlobs: Prisma.$CheckpointBlobPayload<ExtArgs>[]
     createRequests: Prisma.$CreateRequestPayload<ExtArgs>[]
     idempotencyKeys: Prisma.$IdempotencyKeyPayload<ExtArgs>[]
@@ -2076,7 +2405,9 @@ export interface Prisma__TenantClient<T, Null = never, ExtArgs extends runtime.T
   pooledAgents<T extends Prisma.Tenant$pooledAgentsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$pooledAgentsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$AgentPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   agents<T extends Prisma.Tenant$agentsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$agentsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$AgentPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   apiKeys<T extends Prisma.Tenant$apiKeysArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$apiKeysArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$ApiKeyPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
+  auditCheckpoints<T extends Prisma.Tenant$auditCheckpointsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$auditCheckpointsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$AuditCheckpointPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   auditEvents<T extends Prisma.Tenant$auditEventsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$auditEventsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$AuditEventPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
+  auditHead<T extends Prisma.Tenant$auditHeadArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$auditHeadArgs<ExtArgs>>): Prisma.Prisma__AuditHeadClient<runtime.Types.Result.GetResult<Prisma.$AuditHeadPayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | null, null, ExtArgs, GlobalOmitOptions>
   checkpointBlobs<T extends Prisma.Tenant$checkpointBlobsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$checkpointBlobsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$CheckpointBlobPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   createRequests<T extends Prisma.Tenant$createRequestsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$createRequestsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$CreateRequestPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   idempotencyKeys<T extends Prisma.Tenant$idempotencyKeysArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$idempotencyKeysArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$IdempotencyKeyPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
@@ -2583,6 +2914,30 @@ export type Tenant$apiKeysArgs<ExtArgs extends runtime.Types.Extensions.Internal
 }
 
 /**
+ * Tenant.auditCheckpoints
+ */
+export type Tenant$auditCheckpointsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the AuditCheckpoint
+   */
+  select?: Prisma.AuditCheckpointSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the AuditCheckpoint
+   */
+  omit?: Prisma.AuditCheckpointOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.AuditCheckpointInclude<ExtArgs> | null
+  where?: Prisma.AuditCheckpointWhereInput
+  orderBy?: Prisma.AuditCheckpointOrderByWithRelationInput | Prisma.AuditCheckpointOrderByWithRelationInput[]
+  cursor?: Prisma.AuditCheckpointWhereUniqueInput
+  take?: number
+  skip?: number
+  distinct?: Prisma.AuditCheckpointScalarFieldEnum | Prisma.AuditCheckpointScalarFieldEnum[]
+}
+
+/**
  * Tenant.auditEvents
  */
 export type Tenant$auditEventsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
@@ -2604,6 +2959,25 @@ export type Tenant$auditEventsArgs<ExtArgs extends runtime.Types.Extensions.Inte
   take?: number
   skip?: number
   distinct?: Prisma.AuditEventScalarFieldEnum | Prisma.AuditEventScalarFieldEnum[]
+}
+
+/**
+ * Tenant.auditHead
+ */
+export type Tenant$auditHeadArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the AuditHead
+   */
+  select?: Prisma.AuditHeadSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the AuditHead
+   */
+  omit?: Prisma.AuditHeadOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.AuditHeadInclude<ExtArgs> | null
+  where?: Prisma.AuditHeadWhereInput
 }
 
 /**
