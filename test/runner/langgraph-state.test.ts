@@ -5,10 +5,12 @@ import { expect, test } from "vitest";
 import {
   type EventBatch,
   Outcome,
+  type PendingWrite,
   Purpose,
   type StreamEventsRequest,
 } from "../../src/generated/proto/fairlead/runner/v1/runner.js";
 import type { StoredRun } from "./support/plane-store.js";
+import { until } from "./support/until.js";
 import { world } from "./support/world.js";
 
 const State = Annotation.Root({
@@ -109,36 +111,73 @@ test("an edit of the state goes through the graph's own reducers and names the n
   expect(refused.report!.failure!.message).toMatch(/nobody/);
 });
 
-test.each(["by name", "unnamed"])(
-  "a run from an older checkpoint, %s, branches off there: what came after is run again",
-  async (way) => {
+test.each([
+  ["by name", "with"],
+  ["unnamed", "with"],
+  ["by name", "without"],
+  ["unnamed", "without"],
+])(
+  "a run from an older checkpoint, %s and %s the writes that came after it, branches off there: what came after is run again",
+  async (way, writes) => {
     const ran: number[] = [];
     const graph = new StateGraph(State)
       .addNode("one", async ({ n }) => ({ n: n + 1, log: ["one"] }))
       .addNode("two", async ({ n }) => {
         ran.push(n);
+        // The checkpoint before this node leaves while it works, and so its writes are sent as well.
+        if (writes === "with")
+          await until("the checkpoint has left", () => first.checkpoints.some(({ step }) => step === 1));
         return { n: n + 1, log: ["two"] };
       })
       .addEdge(START, "one")
       .addEdge("one", "two")
       .compile();
     const { plane } = await world({ counting: langgraph(graph) });
-    const first = await plane.ended(plane.assign({ graphId: "counting", json: { input: { n: 1 } } }));
+    const first = plane.assign({ graphId: "counting", json: { input: { n: 1 } } });
+    await plane.ended(first);
     const { threadId } = first.assignment;
     // As the plane sends it: that checkpoint alone, with the writes of the tasks that ran after it.
     const middle = first.checkpoints.find(({ step }) => step === 1)!;
-    const checkpoints = [{ ...middle, writes: first.writes.filter(({ checkpointId }) => checkpointId === middle.id) }];
     const blobs = middle.channels.map(({ digest }) => plane.store.blob(digest));
     const json = way === "by name" ? { config: { configurable: { checkpoint_id: middle.id } } } : {};
-    const branch = await plane.ended(plane.assign({ checkpoints, blobs, threadId, graphId: "counting", json }));
-    expect(ran).toEqual([2, 2]);
-    expect(valuesOf(branch)).toEqual({ n: 3, log: ["one", "two"] });
-    expect(branch.checkpoints[0]!.parentId).toBe(middle.id);
-    expect(viewOf(branch)).toMatchObject({ next: [] });
-    // What the second task gave must not be taken for what the first one gave.
-    expect(branch.writes.every(({ checkpointId }) => checkpointId !== middle.id)).toBe(true);
+    const left = (...runs: StoredRun[]) =>
+      runs.flatMap((run) => run.writes).filter(({ checkpointId }) => checkpointId === middle.id);
+    expect(left(first).length > 0).toBe(writes === "with");
+    const branchOff = (given: PendingWrite[]): Promise<StoredRun> =>
+      plane.ended(
+        plane.assign({ checkpoints: [{ ...middle, writes: given }], blobs, threadId, graphId: "counting", json }),
+      );
+    const branch = await branchOff(left(first));
+    const next = await branchOff(left(first, branch));
+    expect(ran).toEqual([2, 2, 2]);
+    for (const run of [branch, next]) {
+      expect(valuesOf(run)).toEqual({ n: 3, log: ["one", "two"] });
+      expect(run.checkpoints[0]!.parentId).toBe(middle.id);
+      expect(viewOf(run)).toMatchObject({ next: [] });
+      // What a later task gave must not be taken for what the first one gave.
+      if (left(first).length > 0) expect(left(run)).toEqual([]);
+    }
   },
 );
+
+test("a run whose thread goes with it sends no checkpoint at its end, but those that it may have to continue from, if it takes longer", async () => {
+  const graph = new StateGraph(State)
+    .addNode("one", async ({ n }) => {
+      if (n > 1) await until("the checkpoint before has left", () => slow.checkpoints.length > 0);
+      return { n, log: ["one"] };
+    })
+    .addEdge(START, "one")
+    .compile();
+  const { plane } = await world({ counting: langgraph(graph) });
+  const fields = { graphId: "counting", ephemeral: true };
+  const quick = plane.assign({ ...fields, json: { input: { n: 1 } } });
+  await plane.ended(quick);
+  expect([quick.checkpoints, quick.writes, quick.steps.length > 0]).toEqual([[], [], true]);
+  expect(quick.events.some(({ json }) => json?.step === 1)).toBe(true);
+  const slow = plane.assign({ ...fields, json: { input: { n: 2 } } });
+  await plane.ended(slow);
+  expect(slow.checkpoints.map(({ step }) => step)).toEqual([-1, 0]);
+});
 
 test("a checkpoint that is not there is refused by name", async () => {
   const { plane } = await world({ counting: langgraph(counting) });

@@ -5,6 +5,7 @@ import { eventHead } from "../../runners/typescript/src/event-encoding.js";
 import {
   acknowledge,
   append,
+  attachWrites,
   createOutbox,
   discard,
   emitted,
@@ -17,7 +18,13 @@ import {
   taken,
   whenRoom,
 } from "../../runners/typescript/src/outbox.js";
-import { type EventBatch, Family, Retention } from "../../src/generated/proto/fairlead/runner/v1/runner.js";
+import {
+  type Checkpoint,
+  type EventBatch,
+  Family,
+  type PendingWrite,
+  Retention,
+} from "../../src/generated/proto/fairlead/runner/v1/runner.js";
 
 const head = eventHead({ family: Family.FAMILY_CUSTOM });
 const ref = { tenantId: "t", runId: "r", generation: 1 };
@@ -135,4 +142,67 @@ test("an outbox that was discarded holds nothing and takes nothing", () => {
   discard(outbox, new RunnerError("superseded", "gone"));
   expect([outbox.bytes, outbox.sealed.length, tailOf(outbox)]).toEqual([0, 0, undefined]);
   expect(() => add(outbox)).toThrow("gone");
+});
+
+const checkpoint = (id: string, parentId: string): Checkpoint => ({
+  ...{ namespace: "", id, parentId, lineage: "test", schemaVersion: 1, step: 0, head: Buffer.from("{}") },
+  ...{ metadata: Buffer.from("{}"), channels: [], view: Buffer.from("{}"), writes: [] },
+});
+const writes = (checkpointId: string, ...taskIds: string[]): PendingWrite[] =>
+  taskIds.map((taskId) => {
+    return { namespace: "", checkpointId, taskId, index: 0, channel: "x", type: "json", data: Buffer.from("1") };
+  });
+
+function put(outbox: Outbox, id: string, parentId: string, pending: PendingWrite[] = []): void {
+  const event = { head, body: "", legacyBody: "", delta: false };
+  append(outbox, { ...event, checkpoints: [checkpoint(id, parentId)], writes: pending }, 1);
+}
+
+const told = ({ batch }: { batch: EventBatch }): string[][] => [
+  batch.checkpoints.map(({ id }) => id),
+  batch.writes.map(({ checkpointId, taskId }) => `${checkpointId} ${taskId}`),
+];
+
+test("pending writes whose superstep was over before they left are not sent, also when they come late, and cost no room", () => {
+  const outbox = createOutbox(ref);
+  put(outbox, "a", "", writes("a", "early"));
+  attachWrites(outbox, writes("a", "next"));
+  put(outbox, "b", "a");
+  attachWrites(outbox, writes("a", "late"));
+  attachWrites(outbox, writes("b", "open"));
+  seal(outbox);
+  expect(outbox.sealed.map(told)).toEqual([[["a", "b"], ["b open"]]]);
+  acknowledge(outbox, emitted(outbox));
+  expect(outbox.bytes).toBe(0);
+  const event = { head, body: "", legacyBody: "", delta: false };
+  append(outbox, { ...event, writes: writes("a", "very late") }, 1);
+  seal(outbox);
+  expect(outbox.sealed.map(told)).toEqual([[[], []]]);
+});
+
+test("once some writes of a checkpoint may have left, all the others are sent too", () => {
+  const outbox = createOutbox(ref);
+  put(outbox, "a", "", writes("a", "gone"));
+  seal(outbox);
+  attachWrites(outbox, writes("a", "nowhere to go"));
+  const event = { head, body: "", legacyBody: "", delta: false };
+  append(outbox, { ...event, writes: writes("a", "kept") }, 1);
+  put(outbox, "b", "a");
+  seal(outbox);
+  expect(outbox.sealed.map(told)).toEqual([
+    [["a"], ["a gone"]],
+    [["b"], ["a kept"]],
+  ]);
+});
+
+test("what ends a run that leaves nothing behind carries its events and steps, and no checkpoint", () => {
+  const outbox = createOutbox(ref);
+  put(outbox, "a", "", writes("a", "t"));
+  seal(outbox);
+  put(outbox, "b", "c");
+  const last = tailOf(outbox, true)!;
+  expect([countOf(last), last.checkpoints, last.writes, last.blobs]).toEqual([2, [], [], []]);
+  // The same events once more, for somebody who may have to go on.
+  const whole = tailOf(outbox)!;
+  expect([countOf(whole), whole.checkpoints.map(({ id }) => id), whole.writes.length]).toEqual([2, ["a", "b"], 1]);
 });

@@ -82,6 +82,8 @@ export interface Outbox {
   leftAt: number;
   /** Why no event is taken any more; made only for an event that comes in spite of it. */
   closed: (() => RunnerError) | undefined;
+  /** Checkpoints that had a successor before the plane heard of them. */
+  readonly outlived: Set<string>;
   room: { promise: Promise<void>; resolve: () => void } | undefined;
 }
 
@@ -97,6 +99,7 @@ export function createOutbox(run: RunRef): Outbox {
     dueAt: Number.POSITIVE_INFINITY,
     leftAt: Number.NEGATIVE_INFINITY,
     closed: undefined,
+    outlived: new Set(),
     room: undefined,
   };
 }
@@ -114,12 +117,44 @@ export function emitted(outbox: Outbox): number {
 export function attachWrites(outbox: Outbox, writes: readonly PendingWrite[]): boolean {
   const batch = outbox.open;
   if (batch === undefined || outbox.closed !== undefined) return false;
-  batch.writes.push(...writes);
-  let bytes = 0;
-  for (const write of writes) bytes += write.data.length + WRITE_BYTES;
+  const bytes = addWrites(outbox, batch, writes);
   batch.bytes += bytes;
   outbox.bytes += bytes;
   return true;
+}
+
+/**
+ * Pending writes say how far a superstep has come, in case its run is lost. Once the next checkpoint is there nobody needs them: where neither the
+ * checkpoint nor its writes have left, the writes stay here, all of them, so that the plane never has a part.
+ */
+function outlive(outbox: Outbox, batch: OpenBatch, { namespace, parentId }: Checkpoint): void {
+  if (!batch.checkpoints.some((one) => one.id === parentId && one.namespace === namespace)) return;
+  outbox.outlived.add(nameOf(namespace, parentId));
+  const { writes } = batch;
+  let kept = 0;
+  let bytes = 0;
+  for (const write of writes) {
+    if (write.checkpointId === parentId && write.namespace === namespace) bytes += write.data.length + WRITE_BYTES;
+    else writes[kept++] = write;
+  }
+  writes.length = kept;
+  batch.bytes -= bytes;
+  outbox.bytes -= bytes;
+}
+
+/** Answers with their size. */
+function addWrites(outbox: Outbox, batch: OpenBatch, writes: readonly PendingWrite[]): number {
+  let bytes = 0;
+  for (const write of writes) {
+    if (outbox.outlived.size > 0 && outbox.outlived.has(nameOf(write.namespace, write.checkpointId))) continue;
+    batch.writes.push(write);
+    bytes += write.data.length + WRITE_BYTES;
+  }
+  return bytes;
+}
+
+function nameOf(namespace: string, checkpointId: string): string {
+  return `${namespace}\0${checkpointId}`;
 }
 
 /** Appends an event to the open batch and gives it the next number. */
@@ -144,14 +179,18 @@ export function append(outbox: Outbox, event: OutgoingEvent, timeMs: number): vo
   batch.count += 1;
   outbox.next += 1;
   if (event.checkpoints !== undefined) for (const one of event.checkpoints) bytes += checkpointBytes(one);
-  if (event.writes !== undefined) for (const one of event.writes) bytes += one.data.length + WRITE_BYTES;
+  if (event.writes !== undefined) bytes += addWrites(outbox, batch, event.writes);
   if (event.blobs !== undefined) for (const one of event.blobs) bytes += one.data.length + BLOB_BYTES;
-  if (event.checkpoints !== undefined) batch.checkpoints.push(...event.checkpoints);
-  if (event.writes !== undefined) batch.writes.push(...event.writes);
+  if (event.checkpoints !== undefined) for (const one of event.checkpoints) addCheckpoint(outbox, batch, one);
   if (event.blobs !== undefined) batch.blobs.push(...event.blobs);
   if (event.steps !== undefined) batch.steps.push(...event.steps);
   batch.bytes += bytes;
   outbox.bytes += bytes;
+}
+
+function addCheckpoint(outbox: Outbox, batch: OpenBatch, checkpoint: Checkpoint): void {
+  batch.checkpoints.push(checkpoint);
+  if (checkpoint.parentId !== "") outlive(outbox, batch, checkpoint);
 }
 
 function checkpointBytes(checkpoint: Checkpoint): number {
@@ -223,8 +262,16 @@ export function isDrained(outbox: Outbox): boolean {
   return outbox.sealed.length === 0 && outbox.open === undefined;
 }
 
-/** Everything unacknowledged as one batch, to travel with the report. Undefined when there is nothing. */
-export function tailOf(outbox: Outbox): EventBatch | undefined {
+/**
+ * Everything unacknowledged as one batch, to travel with the report. Undefined when there is nothing. `isLast`: nobody continues from here, and nobody
+ * can read the thread, so its checkpoints stay here.
+ */
+export function tailOf(outbox: Outbox, isLast = false): EventBatch | undefined {
+  const tail = wholeTail(outbox);
+  return tail && isLast ? { ...tail, checkpoints: [], writes: [], blobs: [] } : tail;
+}
+
+function wholeTail(outbox: Outbox): EventBatch | undefined {
   seal(outbox);
   const [only, ...more] = outbox.sealed;
   if (only === undefined) return undefined;

@@ -319,7 +319,10 @@ export interface Assignment {
   traceparent: string;
   /** For PURPOSE_UPDATE_STATE: {"values", "as_node"} as JSON text. */
   stateUpdate: Buffer;
-  /** The thread goes with the run: a state view that no framework needs to continue is not worth sending. */
+  /**
+   * The thread goes with the run: a state view that no framework needs to continue is not worth sending, nor is, with the report that ends the run, any
+   * checkpoint.
+   */
   ephemeral: boolean;
 }
 
