@@ -2,6 +2,7 @@ import type { FastifyRequest } from "fastify";
 import type { z } from "zod";
 import { DomainError, invalidInput } from "../domain/errors.js";
 import { isDeeperThan, topLevelSlices } from "../domain/raw-json.js";
+import { whyNotText } from "../domain/text.js";
 
 // Request bodies: the text as received, whose members are kept byte for byte, and what it says.
 
@@ -38,11 +39,10 @@ export interface ReadBody<Given> {
 /** Checks a body against its schema. */
 export function readBody<Schema extends z.ZodType>(request: FastifyRequest, schema: Schema): ReadBody<z.infer<Schema>> {
   const body = bodyOf(request);
-  const parsed = schema.safeParse(body.json);
-  if (!parsed.success) throw fromZod(parsed.error);
+  const given = parseWith(schema, body.json);
   let slices: Map<string, string> | undefined;
   return {
-    given: parsed.data,
+    given,
     slice: (name) => {
       slices ??= topLevelSlices(body.text);
       const value = slices.get(name);
@@ -51,7 +51,27 @@ export function readBody<Schema extends z.ZodType>(request: FastifyRequest, sche
   };
 }
 
-export function fromZod(error: z.ZodError): DomainError {
+/** What JSON says, by its schema. Every string that the schema names is text; what the schema leaves open is kept as bytes and may be anything. */
+export function parseWith<Schema extends z.ZodType>(schema: Schema, json: unknown): z.infer<Schema> {
+  const parsed = schema.safeParse(json);
+  if (!parsed.success) throw fromZod(parsed.error);
+  checkTexts(schema, parsed.data, "");
+  return parsed.data;
+}
+
+function checkTexts(schema: z.core.$ZodType, value: unknown, field: string): void {
+  const { def } = (schema as z.core.$ZodTypes)._zod;
+  if (value === undefined || value === null) return;
+  if (def.type === "string" && typeof value === "string") checkText(field, value);
+  else if (def.type === "optional" || def.type === "nullable") checkTexts(def.innerType, value, field);
+  else if (def.type === "union") for (const option of def.options) checkTexts(option, value, field);
+  else if (def.type === "array" && Array.isArray(value)) for (const one of value) checkTexts(def.element, one, field);
+  else if (def.type === "object" && typeof value === "object")
+    for (const [name, member] of Object.entries(def.shape))
+      checkTexts(member, (value as Record<string, unknown>)[name], field === "" ? name : `${field}.${name}`);
+}
+
+function fromZod(error: z.ZodError): DomainError {
   const issue = error.issues[0];
   const field = issue && issue.path.length > 0 ? issue.path.join(".") : "body";
   return invalidInput(field, (issue?.message ?? "is not valid").slice(0, 500));
@@ -73,7 +93,7 @@ export function storableJson(field: string, text: string): string {
 
 /** Text that travels to the database. */
 export function checkText(field: string, text: string): string {
-  if (text.includes("\u0000")) throw invalidInput(field, "contains U+0000, which cannot be stored here; remove it");
-  if (/\p{Surrogate}/u.test(text)) throw invalidInput(field, "contains half of a surrogate pair; send valid Unicode");
+  const reason = whyNotText(text);
+  if (reason !== null) throw invalidInput(field, reason);
   return text;
 }

@@ -1,6 +1,7 @@
 import type { FastifyRequest } from "fastify";
 import { DomainError, type ErrorCode, invalidInput } from "../domain/errors.js";
 import { isUuid } from "../domain/ids.js";
+import { checkText } from "./json-body.js";
 
 // Path and query parameters as the SDKs of all ages send them.
 
@@ -24,11 +25,15 @@ export function queryFlag(request: FastifyRequest, name: string, otherwise: bool
 
 export function queryText(request: FastifyRequest, name: string): string | undefined {
   const value = last((request.query as Query)[name]);
-  return value === "" ? undefined : value;
+  return value === undefined || value === "" ? undefined : checkText(name, value);
 }
 
 /** Repeated keys, one JSON array, or commas. */
 export function queryList(request: FastifyRequest, name: string): string[] | undefined {
+  return listOf(request, name)?.map((entry) => checkText(name, entry));
+}
+
+function listOf(request: FastifyRequest, name: string): string[] | undefined {
   const value = (request.query as Query)[name];
   if (value === undefined || value === "") return undefined;
   if (Array.isArray(value)) return value;

@@ -4,7 +4,7 @@ import { DomainError, invalidInput, notSupported } from "../domain/errors.js";
 import { isUuid, type RunId, type ThreadId } from "../domain/ids.js";
 import { topLevelSlices } from "../domain/raw-json.js";
 import type { CreateRun } from "../runs/create-run.js";
-import { checkText, fromZod, storableJson } from "./json-body.js";
+import { parseWith, storableJson } from "./json-body.js";
 
 // What clients send to create a run. Every known field is honoured, or refused with 422 when set to something that is not built; its default, null and
 // unknown keys are accepted, because the SDKs send them.
@@ -92,9 +92,7 @@ export function parseRunRequest(text: string, body: unknown, frame: RunRequestFr
   const { idempotencyKey } = frame;
   if (typeof body !== "object" || body === null || Array.isArray(body))
     throw new DomainError("INVALID_INPUT", "body: must be a JSON object");
-  const result = schema.safeParse(body);
-  if (!result.success) throw fromZod(result.error);
-  const given = result.data;
+  const given = parseWith(schema, body);
 
   if (given.multitask_strategy === "interrupt" || given.multitask_strategy === "rollback") {
     throw notSupported(
@@ -134,7 +132,7 @@ export function parseRunRequest(text: string, body: unknown, frame: RunRequestFr
   const checkpointId = given.checkpoint_id || given.checkpoint?.checkpoint_id;
   // `input: null` means "continue from there", and so does its absence.
   return {
-    assistantId: checkText("assistant_id", given.assistant_id),
+    assistantId: given.assistant_id,
     threadId,
     runId: (given.run_id?.toLowerCase() as RunId | undefined) ?? null,
     idempotencyKey,
@@ -158,12 +156,12 @@ export function parseRunRequest(text: string, body: unknown, frame: RunRequestFr
       : ["values"],
     streamSubgraphs: given.stream_subgraphs ?? false,
     streamResumable: given.stream_resumable ?? false,
-    interruptBefore: nodeList("interrupt_before", given.interrupt_before),
-    interruptAfter: nodeList("interrupt_after", given.interrupt_after),
+    interruptBefore: nodeList(given.interrupt_before),
+    interruptAfter: nodeList(given.interrupt_after),
     onDisconnect: given.on_disconnect ?? "continue",
     onCompletion: given.on_completion ?? "delete",
     // A stateless run has nothing to start from: what the SDKs send along is not looked at.
-    fromCheckpointId: threadId && checkpointId ? checkText("checkpoint_id", checkpointId) : null,
+    fromCheckpointId: threadId && checkpointId ? checkpointId : null,
     afterMs: given.after_seconds ? Math.round(given.after_seconds * 1000) : null,
     traceparent: traceparentPattern.test(frame.traceparent ?? "") ? frame.traceparent : null,
   };
@@ -181,6 +179,6 @@ function resumeOf(value: unknown, isGiven: boolean): { kind: CreateRun["resume"]
   return { kind: "one", ids: [] };
 }
 
-function nodeList(field: string, value: "*" | string[] | null | undefined): string[] {
-  return value === "*" ? ["*"] : (value ?? []).map((node) => checkText(field, node));
+function nodeList(value: "*" | string[] | null | undefined): string[] {
+  return value === "*" ? ["*"] : (value ?? []);
 }

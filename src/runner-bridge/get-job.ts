@@ -12,7 +12,7 @@ import { withTenantReads } from "../store/reads.js";
 import type { Claimed } from "../store/run-path/claim.js";
 import { upsertRunner } from "../store/runners.js";
 import type { Session, Sessions } from "./sessions.js";
-import { fromWireOffer, toAssignment } from "./wire.js";
+import { complainAboutText, fromWireOffer, toAssignment } from "./wire.js";
 
 const maxSlots = 100;
 const maxAgents = 200;
@@ -31,6 +31,10 @@ export async function getJob(
   if (request.freeSlots < 1 || request.freeSlots > maxSlots)
     throw invalidInput("free_slots", `must be 1 to ${maxSlots}`);
   if (request.agents.length > maxAgents) throw invalidInput("agents", `at most ${maxAgents}`);
+
+  const { version, announcementDigest } = request;
+  const text = complainAboutText({ version, announcementDigest });
+  if (text) throw new DomainError("INVALID_INPUT", text);
 
   const queue = { poolId: scope.poolId, kind: scope.kind };
   const session = sessions.of(request.runnerId as RunnerId, queue);

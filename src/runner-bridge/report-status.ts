@@ -83,8 +83,8 @@ export async function settleReport(
     failure:
       status === "error"
         ? {
-            error: report.failure?.type || "Error",
-            message: report.failure?.message || "The agent failed without a message.",
+            error: storable(report.failure?.type) || "Error",
+            message: storable(report.failure?.message) || "The agent failed without a message.",
           }
         : null,
     values: report.values.length > 0 ? Buffer.from(report.values) : null,
@@ -119,6 +119,11 @@ export async function settleReport(
           : Outcome.OUTCOME_UNSPECIFIED,
     message: "",
   };
+}
+
+/** What an agent's error says is its own: it is kept but for the one character that cannot be. */
+function storable(text: string | undefined): string | undefined {
+  return text?.replaceAll("\u0000", "\ufffd");
 }
 
 function release(session: Session | undefined, run: HeldRun): void {

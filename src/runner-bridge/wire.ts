@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { QueueName, RunId, TenantId } from "../domain/ids.js";
 import { isUuid } from "../domain/ids.js";
+import { findBadText } from "../domain/text.js";
 import {
   type Assignment,
   type EventBatch,
@@ -94,13 +95,17 @@ function fromWireExtras(batch: EventBatch, limits: Limits): Checked<Extras> {
     if (!write.checkpointId || !write.taskId) return { complaint: "writes: checkpoint_id and task_id are needed" };
     bytes += write.data.length;
   }
+  const { checkpoints, writes, steps } = batch;
+  const text = complainAboutText({ checkpoints, writes, steps });
+  if (text) return { complaint: text };
   if (bytes > limits.checkpointBytes) return { complaint: `checkpoints: larger than ${limits.checkpointBytes} bytes` };
   for (const step of batch.steps) {
     if (!step.id || step.id.length > 200) return { complaint: "steps.id: 1 to 200 characters" };
     if (!stepKinds.has(step.kind)) return { complaint: `steps.kind: must be one of ${[...stepKinds].join(", ")}` };
     if (!stepStates.has(step.status))
       return { complaint: `steps.status: must be one of ${[...stepStates].join(", ")}` };
-    if (step.usage.length > 0 && !isJson(step.usage)) return { complaint: "steps.usage: not JSON" };
+    const usage = step.usage.length > 0 ? complainAboutJson(step.usage) : null;
+    if (usage) return { complaint: `steps.usage: ${usage}` };
   }
   return {
     ok: {
@@ -167,7 +172,10 @@ export function complainAboutReport(report: Report): string | null {
   if (report.outcome === Outcome.OUTCOME_WAITING && report.interrupts.length === 0 && report.next.length === 0) {
     return "interrupts: a waiting run names what it waits for";
   }
-  for (const interrupt of report.interrupts) {
+  const { interrupts, next } = report;
+  const text = complainAboutText({ interrupts, next });
+  if (text) return text;
+  for (const interrupt of interrupts) {
     if (!interrupt.id || interrupt.id.length > 128) return "interrupts.id: 1 to 128 characters";
     if (!isJson(interrupt.value)) return "interrupts.value: not JSON";
   }
@@ -239,6 +247,8 @@ const recoveries: Partial<Record<Recovery, AgentOffer["recovery"]>> = {
 export function fromWireOffer(offer: WireAgentOffer, limits: Limits): Checked<AgentOffer> {
   if (!/^[A-Za-z0-9_.-]{1,128}$/.test(offer.graphId))
     return { complaint: "agents.graph_id: 1 to 128 characters of A-Z a-z 0-9 _ . -" };
+  const text = complainAboutText({ agents: { name: offer.name, description: offer.description } });
+  if (text) return { complaint: text };
   if (offer.name.length > 200) return { complaint: "agents.name: at most 200 characters" };
   const recovery = recoveries[offer.recovery];
   if (!recovery) return { complaint: "agents.recovery: unknown" };
@@ -253,7 +263,8 @@ export function fromWireOffer(offer: WireAgentOffer, limits: Limits): Checked<Ag
   for (const name of Object.keys(schemas) as (keyof typeof schemas)[]) {
     const bytes = offer[`${name}Schema`];
     if (bytes.length === 0) continue;
-    if (!isJson(bytes)) return { complaint: `agents.${name}_schema: not JSON` };
+    const complaint = complainAboutJson(bytes);
+    if (complaint) return { complaint: `agents.${name}_schema: ${complaint}` };
     schemas[name] = toBuffer(bytes).toString();
   }
   const parts = {
@@ -267,6 +278,18 @@ export function fromWireOffer(offer: WireAgentOffer, limits: Limits): Checked<Ag
   };
   const digest = createHash("sha256").update(JSON.stringify(parts)).digest("hex");
   return { ok: { id: uuidv5(offer.graphId), graphId: offer.graphId, digest, ...parts } };
+}
+
+/** The first string of a message that cannot be stored, by the field's name in the contract. */
+export function complainAboutText(message: object): string | null {
+  const bad = findBadText(message, "");
+  return bad && `${bad.path.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}: ${bad.reason}`;
+}
+
+/** JSON that the database reads. */
+function complainAboutJson(bytes: Uint8Array): string | null {
+  if (!isJson(bytes)) return "not JSON";
+  return findBadText(JSON.parse(toBuffer(bytes).toString()), "")?.reason ?? null;
 }
 
 function toBuffer(bytes: Uint8Array): Buffer {

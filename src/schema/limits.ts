@@ -9,6 +9,7 @@ import {
 } from "graphql";
 import type { Plugin } from "graphql-yoga";
 import type { GraphqlContext } from "./context.js";
+import { refuseBadText } from "./texts.js";
 
 // Everything is refused before a resolver runs: the shape of a query while it is validated, its cost, which depends on variables, right after.
 
@@ -40,6 +41,8 @@ interface Execution {
 
 /** Why this execution must not begin, or nothing. Rows cost what is asked of each, times the size of their page. */
 export function refusals(execution: Execution): readonly GraphQLError[] {
+  const bad = refuseBadText(execution.document, execution.variableValues);
+  if (bad) return [bad];
   const context = execution.contextValue as GraphqlContext;
   const cost = createComplexityRule({
     context,

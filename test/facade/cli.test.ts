@@ -5,6 +5,7 @@ import { readConfig } from "../../src/platform/config.js";
 import { createLog } from "../../src/platform/log.js";
 import { askGraphql } from "../support/graphql.js";
 import { redisAvailable, testRedis } from "../support/redis.js";
+import { withAdmin } from "../support/template-database.js";
 import { until } from "../support/until.js";
 import { startWorld, testRootKey, type World } from "../support/world.js";
 
@@ -51,6 +52,14 @@ test("a tenant and a key made by the operator work on the running plane, and sto
   expect(twice.out).toContain('a tenant with the slug "acme" already');
   const tenants = JSON.parse((await fairlead(["tenants", "list", "--json"])).out) as { slug: string }[];
   expect(tenants.map(({ slug }) => slug)).toContain("acme");
+  const records = await withAdmin(world.database.adminUrl, (admin) =>
+    admin.query(
+      "select a.actor_kind, a.action, a.detail from audit_event a join tenant t on t.id = a.tenant_id where t.slug = 'acme'",
+    ),
+  );
+  expect(records.rows).toEqual([
+    { actor_kind: "operator", action: "tenant.create", detail: { slug: "acme", name: "Acme" } },
+  ]);
 
   const made = await fairlead(["keys", "create", "--tenant", "acme", "--name", "ci", "--scopes", "all", "--json"]);
   expect(made.code).toBe(0);

@@ -9,6 +9,8 @@ export interface RestRoute {
   readonly body?: unknown;
   /** Bodies of wrong types, by the field that the refusal must name. */
   readonly wrong?: Readonly<Record<string, unknown>>;
+  /** Members of the body that are text, lists of text included: they must be refused when they hold what no text can. */
+  readonly texts?: readonly string[];
   /** Query strings that must be refused, by the field. */
   readonly wrongQuery?: Readonly<Record<string, string>>;
 }
@@ -25,7 +27,17 @@ const wrongRun = {
   interrupt_before: { assistant_id: "echo", interrupt_before: ["a\u0000b"] },
   webhook: { assistant_id: "echo", webhook: "https://example.com" },
 } as const;
-const run = { scope: "runs:write", body: { assistant_id: "echo", input: {} }, wrong: wrongRun } as const;
+const checkpointTexts = ["checkpoint.thread_id", "checkpoint.checkpoint_ns", "checkpoint.checkpoint_id"];
+const run = {
+  scope: "runs:write",
+  body: { assistant_id: "echo", input: {} },
+  wrong: wrongRun,
+  texts: [
+    ...checkpointTexts,
+    ...["assistant_id", "checkpoint_id", "interrupt_before", "interrupt_after", "config.tags", "webhook", "run_id"],
+    ...["thread_id", "feedback_keys", "metadata.a", "stream_mode", "multitask_strategy", "on_disconnect"],
+  ],
+} as const;
 const read = { scope: "runs:read" } as const;
 const select = { select: "?select=nonsense" } as const;
 const stream = { scope: "runs:read", wrongQuery: { stream_mode: "?stream_mode=telepathy" } } as const;
@@ -36,6 +48,7 @@ export const restRoutes: Readonly<Record<string, RestRoute>> = {
     scope: "runs:read",
     body: {},
     wrong: { limit: { limit: 0 }, sort_by: { sort_by: "mood" }, metadata: { metadata: 5 }, select: { select: ["x"] } },
+    texts: ["graph_id", "name", "select", "metadata.a"],
   },
   "GET /assistants/:assistant_id": read,
   "GET /assistants/:assistant_id/schemas": read,
@@ -49,6 +62,7 @@ export const restRoutes: Readonly<Record<string, RestRoute>> = {
       ttl: { ttl: { ttl: 5 } },
       supersteps: { supersteps: [{ updates: [] }] },
     },
+    texts: ["thread_id", "metadata.a", "if_exists"],
   },
   "POST /threads/search": {
     scope: "runs:read",
@@ -62,12 +76,14 @@ export const restRoutes: Readonly<Record<string, RestRoute>> = {
       extract: { extract: { a: "values.a" } },
       metadata: { metadata: { a: "\u0000" } },
     },
+    texts: ["ids", "status", "select", "metadata.a"],
   },
   "GET /threads/:thread_id": read,
   "PATCH /threads/:thread_id": {
     scope: "runs:write",
     body: { metadata: { a: 1 } },
     wrong: { metadata: { metadata: [] }, values: { values: {} }, messages: { messages: [] }, ttl: { ttl: 5 } },
+    texts: ["metadata.a"],
   },
   "DELETE /threads/:thread_id": { scope: "runs:write" },
   "GET /threads/:thread_id/state": {
@@ -78,23 +94,27 @@ export const restRoutes: Readonly<Record<string, RestRoute>> = {
     scope: "runs:write",
     body: { values: { a: 1 } },
     wrong: { values: { values: "x" }, as_node: { as_node: 5 }, checkpoint: { checkpoint: 5 } },
+    texts: [...checkpointTexts, "checkpoint_id", "as_node"],
   },
   "PATCH /threads/:thread_id/state": {
     scope: "runs:write",
     body: { metadata: {} },
     wrong: { metadata: { metadata: "x" } },
+    texts: ["metadata.a"],
   },
   "GET /threads/:thread_id/state/:checkpoint_id": read,
   "POST /threads/:thread_id/state/checkpoint": {
     scope: "runs:read",
     body: {},
     wrong: { subgraphs: { subgraphs: "x" }, "checkpoint.checkpoint_id": { checkpoint: { checkpoint_id: 5 } } },
+    texts: [...checkpointTexts, "select"],
   },
   "GET /threads/:thread_id/history": { scope: "runs:read", wrongQuery: { limit: "?limit=-1", ...select } },
   "POST /threads/:thread_id/history": {
     scope: "runs:read",
     body: {},
     wrong: { limit: { limit: "x" }, before: { before: 5 }, metadata: { metadata: 5 } },
+    texts: [...checkpointTexts, "before", "before.checkpoint_id", "before.configurable.checkpoint_id", "select"],
   },
   "POST /threads/:thread_id/runs": run,
   "POST /threads/:thread_id/runs/stream": run,
@@ -118,6 +138,7 @@ export const restRoutes: Readonly<Record<string, RestRoute>> = {
     scope: "runs:write",
     body: { status: "pending" },
     wrong: { body: {}, status: { status: "ended" }, run_ids: { run_ids: "x" } },
+    texts: ["thread_id", "run_ids", "status"],
     wrongQuery: { action: "?action=explode" },
   },
   "GET /runs/:run_id": read,

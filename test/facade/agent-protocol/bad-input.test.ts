@@ -74,6 +74,65 @@ describe.each(withWrong)("%s", (route, { wrong, wrongQuery, body }) => {
   });
 });
 
+// What no text column holds, and how it may be written in JSON.
+const unstorable = ['"a\\u0000b"', '["ok", "a\\udc00"]'];
+const everyText = [...new Set(routes.flatMap(([, { texts }]) => texts ?? []))];
+/** The route's body with this JSON at this path. */
+function bodyWith(body: unknown, path: string, json: string): string {
+  const names = path.split(".");
+  const whole: Record<string, unknown> = structuredClone(body ?? {}) as Record<string, unknown>;
+  let at = whole;
+  for (const name of names.slice(0, -1)) at = at[name] = {} as Record<string, unknown>;
+  at[names.at(-1) as string] = "@here@";
+  return JSON.stringify(whole).replace('"@here@"', json);
+}
+
+describe.each(withBody.filter(([route]) => !route.startsWith("DELETE") && !route.endsWith("/cancel")))(
+  "text in the body of %s",
+  (route, { body, texts = [] }) => {
+    test("that cannot be stored is refused by the field's name, and never a fault of the plane", async () => {
+      for (const path of everyText) {
+        for (const json of texts.includes(path) ? unstorable : unstorable.slice(0, 1)) {
+          const isList = json.startsWith("[");
+          const response = await world.fetch(pathOf(route, names), requestOf(route, bodyWith(body, path, json)));
+          if (texts.includes(path)) {
+            const { message } = await expectError(response, 422);
+            if (!isList || message?.includes("U+0000"))
+              expect([path, message]).toEqual([path, expect.stringContaining(path.split(".")[0] as string)]);
+          } else {
+            await response.text();
+            expect([path, json, response.status < 500]).toEqual([path, json, true]);
+          }
+        }
+      }
+    }, 60_000);
+  },
+);
+
+test("payloads are no text: what they hold comes back as it was sent", async () => {
+  const input = '{"a":"x\\u0000y","b\\ud800":["\\udfff"]}';
+  const send = (path: string, body: string) =>
+    world.fetch(path, { method: "POST", body, headers: { "content-type": "application/json" } });
+  for (const member of ['"context":{"c":"\\u0000"}', '"config":{"configurable":{"c":"\\ud800"}}']) {
+    const response = await send("/runs/wait", `{"assistant_id":"echo","input":${input},${member}}`);
+    expect([response.status, JSON.parse(await response.text())]).toEqual([200, JSON.parse(input)]);
+  }
+});
+
+test.each(routes)("%s refuses a query or a path that cannot be stored, and never fails", async (route, { body }) => {
+  const queries = ["select", "stream_mode", "before", "status", "action", "wait", "limit", "offset", "subgraphs"];
+  for (const query of [...queries, "cancel_on_disconnect", "stream_subgraphs"]) {
+    const path = pathOf(route, { ...names, run: randomUUID() });
+    const response = await world.fetch(`${path}?${query}=a%00b`, requestOf(route, body));
+    await response.text();
+    expect([query, response.status < 500]).toEqual([query, true]);
+  }
+  for (const id of ["%00", "a%00b", "%ED%A0%80"]) {
+    const path = pathOf(route, { thread: id, run: id, checkpoint: id, assistant: id });
+    if (path.includes(id)) await expectError(await world.fetch(path, requestOf(route, body)), 400, 404, 422);
+  }
+});
+
 const withNames = routes.filter(([route]) => route.includes(":"));
 describe.each(withNames)("%s", (route, { body }) => {
   test("knows neither ids that nobody has nor ids that are none", async () => {
