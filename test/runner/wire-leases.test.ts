@@ -208,6 +208,24 @@ test("a run without an answer to its heartbeats ends here when its lease ends, a
   expect(run.reports).toEqual([]);
 });
 
+test("a run whose report waits for the plane's store is held by heartbeats, and given up by nobody", async () => {
+  const answered = gate();
+  const { plane } = await world({ echo: async () => ({ done: true }) }, { switches: { reportsWait: answered.passed } });
+  const run = plane.assign({ heartbeatMs: 100, leaseMs: 1_000 });
+  await until("it is reported", () => plane.calls.some(({ method }) => method === "reportStatus"));
+  const since = performance.now();
+  await until("two leases have passed", () => performance.now() - since > 2_000);
+  expect(heartbeats(plane).at(-1)?.runs).toMatchObject([{ runId: run.assignment.run?.runId }]);
+  expect(heartbeats(plane).length).toBeGreaterThan(4);
+  answered.open();
+  await plane.ended(run);
+  expect(run.outcome).toBe(Outcome.OUTCOME_SUCCESS);
+  // The runner has heard it: nothing is left to be beaten for.
+  const soFar = heartbeats(plane).length;
+  await plane.ended(plane.assign({ graphId: "nobody" }));
+  expect(heartbeats(plane).length - soFar).toBeLessThanOrEqual(1);
+});
+
 test.each([
   ["goes on", (run: RunContext) => new Promise((resolve) => run.signal.addEventListener("abort", resolve))],
   ["ends", async () => ({ late: true })],

@@ -59,7 +59,7 @@ export function createHeartbeat(options: HeartbeatOptions): Heartbeat {
   }
 
   function anyDue(now: number): boolean {
-    for (const run of options.runs.values()) if (needsHeartbeat(run) && run.heartbeatDueAt <= now) return true;
+    for (const run of options.runs.values()) if (beatAt(run) <= now) return true;
     return false;
   }
 
@@ -67,15 +67,14 @@ export function createHeartbeat(options: HeartbeatOptions): Heartbeat {
     let next = Number.POSITIVE_INFINITY;
     for (const run of options.runs.values()) {
       // While a call is under way its answer sets the next heartbeat; leases end meanwhile all the same.
-      const beatAt =
-        inFlight || !needsHeartbeat(run) ? Number.POSITIVE_INFINITY : Math.max(run.heartbeatDueAt, notBefore);
-      next = Math.min(next, beatAt, leaseEnd(run.lease));
+      const at = inFlight ? Number.POSITIVE_INFINITY : Math.max(beatAt(run), notBefore);
+      next = Math.min(next, at, leaseEnd(run.lease));
     }
     if (next !== Number.POSITIVE_INFINITY) arm(next, now);
   }
 
   async function beat(sentAt: number): Promise<void> {
-    const named = [...options.runs.values()].filter(needsHeartbeat);
+    const named = [...options.runs.values()].filter((run) => !isBeingReported(run, sentAt));
     if (named.length === 0) return;
     inFlight = true;
     const shortest = Math.min(...named.map(periodOf));
@@ -120,9 +119,15 @@ export function createHeartbeat(options: HeartbeatOptions): Heartbeat {
   };
 }
 
-/** A report that is under way says all that a heartbeat could; when it fails, the heartbeats go on. */
-function needsHeartbeat(run: HeldRun): boolean {
-  return run.report?.inFlight !== true;
+/** A report that is under way says all that a heartbeat could. One that is not answered soon says nothing: the plane may wait for its store, and only a
+ *  heartbeat is told so in time. */
+function beatAt(run: HeldRun): number {
+  const { report } = run;
+  return report?.inFlight ? Math.max(run.heartbeatDueAt, report.sentAt + periodOf(run)) : run.heartbeatDueAt;
+}
+
+function isBeingReported(run: HeldRun, now: number): boolean {
+  return run.report?.inFlight === true && now < run.report.sentAt + periodOf(run);
 }
 
 function periodOf(run: HeldRun): number {

@@ -38,6 +38,8 @@ export interface PendingReport {
   /** What the plane had acknowledged of the run's events when the report went out. */
   acknowledged: number;
   inFlight: boolean;
+  /** When it went out last; on the monotone clock. */
+  sentAt: number;
   /** The plane refused the first report as invalid; the second one only says so. */
   reduced: boolean;
 }

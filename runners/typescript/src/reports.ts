@@ -68,6 +68,7 @@ export function createReporter(options: ReporterOptions): Reporter {
       missingFrom: 0,
       acknowledged: 0,
       inFlight: false,
+      sentAt: 0,
       reduced: false,
     };
     place(run);
@@ -142,10 +143,10 @@ export function createReporter(options: ReporterOptions): Reporter {
     const reports = runs.map((run): Report => {
       const pending = run.report!;
       pending.inFlight = true;
+      pending.sentAt = performance.now();
       pending.acknowledged = run.outbox.acknowledged;
       // What a reduced report leaves out is not counted either.
-      const isLast = run.assignment.ephemeral && pending.fields.outcome !== Outcome.OUTCOME_RELEASED;
-      const tail = pending.reduced ? undefined : tailOf(run.outbox, isLast);
+      const tail = pending.reduced ? undefined : tailOf(run.outbox);
       const events = pending.reduced ? run.outbox.acknowledged : emitted(run.outbox);
       return { ...pending.fields, run: run.ref, events, tail };
     });

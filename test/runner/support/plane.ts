@@ -42,6 +42,8 @@ export interface Switches {
   dropBatches: boolean;
   /** Answer heartbeats late, or never. */
   holdHeartbeats: boolean;
+  /** Keep reports unanswered as long as this promise is, as a plane does that waits for its store. */
+  reportsWait: Promise<void> | undefined;
   /** These calls are answered UNAVAILABLE. */
   readonly unavailable: Set<Method>;
   /** The answers of the next reports. */
@@ -88,6 +90,7 @@ export async function startPlane(overrides: Partial<Switches> = {}): Promise<Pla
     dropAcks: false,
     dropBatches: false,
     holdHeartbeats: false,
+    reportsWait: undefined,
     unavailable: new Set(),
     reportVerdicts: [],
     overtaken: false,
@@ -193,6 +196,19 @@ export async function startPlane(overrides: Partial<Switches> = {}): Promise<Pla
       answer(refusal);
       return;
     }
+    if (switches.reportsWait !== undefined) {
+      const over = switches.reportsWait;
+      switches.reportsWait = undefined;
+      void over.then(() => judgeReports(call, answer));
+      return;
+    }
+    judgeReports(call, answer);
+  }
+
+  function judgeReports(
+    call: ServerUnaryCall<ReportStatusRequest, ReportStatusResponse>,
+    answer: sendUnaryData<ReportStatusResponse>,
+  ): void {
     if (switches.overtaken) {
       switches.overtaken = false;
       answerOvertaken(call.request.reports, answer);
