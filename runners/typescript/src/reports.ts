@@ -146,7 +146,8 @@ export function createReporter(options: ReporterOptions): Reporter {
       pending.sentAt = performance.now();
       pending.acknowledged = run.outbox.acknowledged;
       // What a reduced report leaves out is not counted either.
-      const tail = pending.reduced ? undefined : tailOf(run.outbox);
+      const isLast = run.assignment.ephemeral && pending.fields.outcome !== Outcome.OUTCOME_RELEASED;
+      const tail = pending.reduced ? undefined : tailOf(run.outbox, isLast);
       const events = pending.reduced ? run.outbox.acknowledged : emitted(run.outbox);
       return { ...pending.fields, run: run.ref, events, tail };
     });
