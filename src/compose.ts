@@ -3,6 +3,7 @@ import { createSseStreams } from "./agent-protocol/sse.js";
 import { auditKeysOf } from "./governance/audit/signing-key.js";
 import { type Authenticator, createAuthenticator } from "./governance/authenticate.js";
 import type { CredentialOffice } from "./governance/change-credentials.js";
+import { createDenials } from "./governance/record-denials.js";
 import { startHttp } from "./http.js";
 import { systemClock } from "./platform/clock.js";
 import type { Config, DispatchPath } from "./platform/config.js";
@@ -117,6 +118,8 @@ async function assemble(config: Config, log: Log, services: Service[]): Promise<
       );
     },
   });
+  const denials = createDenials(stores, log);
+  services.push({ name: "denials", stop: denials.stop });
   const plane: Plane = {
     stores,
     path,
@@ -126,6 +129,7 @@ async function assemble(config: Config, log: Log, services: Service[]): Promise<
     stops,
     signals,
     limits,
+    denials,
     clock,
     log,
   };

@@ -97,6 +97,8 @@ export async function registerAgentProtocol(
       );
       if (status === 503) reply.header("retry-after", "1");
     }
+    const scope = body.code === "FORBIDDEN" ? scopes.get(request) : undefined;
+    if (scope) plane.denials.note(scope, `${request.method} ${request.routeOptions.url}`, body.message);
     reply.status(status).type("application/json").send(JSON.stringify(body));
   });
   app.setNotFoundHandler((request, reply) => {

@@ -2,7 +2,7 @@ import type { Metadata, ServerUnaryCall, sendUnaryData } from "@grpc/grpc-js";
 import { DomainError, invalidInput } from "../domain/errors.js";
 import type { RunnerId } from "../domain/ids.js";
 import { isUuid, runKey } from "../domain/ids.js";
-import type { RunnerScope } from "../domain/scope.js";
+import { type RunnerScope, systemScope } from "../domain/scope.js";
 import type { Pulse, RunnerServiceServer, RunRef } from "../generated/proto/fairlead/runner/v1/runner.js";
 import type { Authenticator } from "../governance/authenticate.js";
 import type { Plane } from "../runs/plane.js";
@@ -29,6 +29,13 @@ export function createRunnerService(
     const match = typeof value === "string" ? /^bearer +(\S+)$/i.exec(value) : null;
     if (!match) throw new DomainError("UNAUTHENTICATED", "Send `authorization: Bearer flr_…`, a runner token.");
     return match[1] as string;
+  };
+  const noteDenial = (scope: RunnerScope, error: unknown): never => {
+    if (error instanceof DomainError && error.code === "FORBIDDEN") {
+      const actor = { kind: "runner_token", id: scope.tokenId } as const;
+      plane.denials.note({ ...systemScope(scope.poolId), actor }, "GetJob", error.message);
+    }
+    throw error;
   };
   const authenticate = (metadata: Metadata): Promise<RunnerScope> => authenticator.runner(tokenOf(metadata));
   /** Ends a stream with a status. Destroying it would send none, and the runner would wait on. */
@@ -61,7 +68,7 @@ export function createRunnerService(
     };
     const done = Promise.resolve()
       .then(() => authenticate(call.metadata))
-      .then((scope) => work(scope, gone.signal));
+      .then((scope) => work(scope, gone.signal).catch((error: unknown) => noteDenial(scope, error)));
     (withinMs === undefined ? done : inTime(done, withinMs)).then(
       (response) => answer(null, response),
       (error: unknown) => answer(toWireError(error, plane.log)),

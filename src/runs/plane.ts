@@ -7,6 +7,7 @@ import {
   type RunnerId,
   type TenantId,
 } from "../domain/ids.js";
+import type { Denials } from "../governance/record-denials.js";
 import type { Clock } from "../platform/clock.js";
 import type { Limits } from "../platform/config.js";
 import type { Log } from "../platform/log.js";
@@ -26,6 +27,7 @@ export interface Plane {
   readonly stops: Stops;
   readonly signals: Signals;
   readonly limits: Limits;
+  readonly denials: Denials;
   readonly clock: Clock;
   readonly log: Log;
 }

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
+import { type ExecutionResult, GraphQLError } from "graphql";
 import { createYoga, type Plugin } from "graphql-yoga";
 import { DomainError } from "../domain/errors.js";
 import type { Authenticator } from "../governance/authenticate.js";
@@ -33,8 +34,32 @@ export function createGraphqlYoga(deps: GraphqlDeps, authenticator: Authenticato
       return { ...deps, scope, credential, operation: deps.reads.open(scope) };
     },
     maskedErrors: { maskError: (error) => toPublicError(error, log) },
-    plugins: [shapeLimits, executionLimits, endTransaction] as Plugin<GraphqlContext>[],
+    plugins: [shapeLimits, executionLimits, recordDenials, endTransaction] as Plugin<GraphqlContext>[],
   });
+}
+
+/** What a caller was not allowed to do is recorded, field by field. */
+const recordDenials: Plugin<GraphqlContext> = {
+  onExecute: ({ args }) => ({
+    onExecuteDone: ({ result }) => {
+      const { plane, scope } = args.contextValue as GraphqlContext;
+      for (const error of (result as ExecutionResult).errors ?? []) {
+        const isDenied = error.extensions["code"] === "FORBIDDEN" || isForbidden(error.originalError);
+        if (isDenied) plane.denials.note(scope, `GraphQL ${fieldOf(error.path)}`, error.message);
+      }
+    },
+  }),
+};
+
+function isForbidden(error: unknown): boolean {
+  return error instanceof GraphQLError
+    ? isForbidden(error.originalError)
+    : error instanceof DomainError && error.code === "FORBIDDEN";
+}
+
+/** Names alone: where in a list it was does not matter. */
+function fieldOf(path: readonly (string | number)[] | undefined): string {
+  return path?.filter((part) => typeof part === "string").join(".") || "query";
 }
 
 /** An operation's transaction ends with it, whatever its outcome. A subscription opens none. */
