@@ -79,7 +79,8 @@ async function assemble(config: Config, log: Log, services: Service[]): Promise<
     : config.queueDatabaseUrl
       ? ({ kind: "postgres", url: config.queueDatabaseUrl } as const)
       : null;
-  const queues: JobQueues | null = queueStore && ways.has("queue") ? createJobQueues(queueStore, log) : null;
+  const queues: JobQueues | null =
+    queueStore && ways.has("queue") ? createJobQueues(queueStore, log, limits.jobLockMs) : null;
   if (queues) services.push({ name: "job queues", stop: queues.stop });
 
   const path = createRunPath(stores, limits, {

@@ -10,6 +10,8 @@ const limitsSchema = z.object({
   sweepEveryMs: z.coerce.number().int().min(20).max(60_000).default(1_000),
   relayEveryMs: z.coerce.number().int().min(20).max(60_000).default(1_000),
   cancelGraceMs: z.coerce.number().int().min(100).max(600_000).default(10_000),
+  /** How long a cancel that waits is held open; then it is answered that the run still runs. */
+  cancelWaitMs: z.coerce.number().int().min(100).max(600_000).default(60_000),
   getJobWaitMs: z.coerce.number().int().min(100).max(300_000).default(50_000),
   maxHandbacks: z.coerce.number().int().min(0).max(1_000).default(20),
   /** Admitted, unclaimed runs of a tenant, times its weight. */
@@ -42,6 +44,11 @@ const limitsSchema = z.object({
     .int()
     .min(0)
     .default(64 * 1024 * 1024),
+  /** For how long a job that was fetched from the queue is nobody else's. */
+  jobLockMs: z.coerce.number().int().min(500).max(600_000).default(30_000),
+  /** A runner's connection is asked for a sign of life this often, and cut when none comes in time. */
+  runnerPingMs: z.coerce.number().int().min(100).max(600_000).default(10_000),
+  runnerPingTimeoutMs: z.coerce.number().int().min(100).max(600_000).default(5_000),
   keepAliveMs: z.coerce.number().int().min(100).default(5_000),
   drainMs: z.coerce.number().int().min(0).default(10_000),
   /** How long a run's Idempotency-Key is remembered. */

@@ -1,6 +1,7 @@
 import { createPostgresBackend, type Job, Queue, Worker } from "bullmq";
 import { Redis } from "ioredis";
 import type { Log } from "./log.js";
+import { uuidv7 } from "./random.js";
 
 // BullMQ in manual mode. A job is a hint: it names a run, and whether the run may start is decided elsewhere. So a job that is lost, doubled or late
 // does no harm, and Redis is never waited for on a caller's path.
@@ -11,7 +12,7 @@ export interface JobQueues {
   /** Fetches jobs of a queue while it is wanted. `take` says whether the job was used; one that nobody could take now goes back to the queue. */
   want(queue: string, take: (job: RunJob) => Promise<boolean>): void;
   unwant(queue: string): void;
-  /** Whether the store of the queues answers. */
+  /** Whether the store of the queues takes what is written: one that is full still answers. */
   isHealthy(): Promise<boolean>;
   stop(): Promise<void>;
 }
@@ -27,11 +28,13 @@ export type JobQueueStore =
   | { readonly kind: "postgres"; readonly url: string };
 
 const addDeadlineMs = 250;
-const lockMs = 30_000;
+const healthDeadlineMs = 1_000;
 const notTakenPauseMs = 50;
 // A store that stands still answers nothing and refuses nothing: hints beyond this many unanswered ones are dropped, the relay makes up for them.
 const maxUnanswered = 1_000;
 const prefix = "fairlead";
+// BullMQ's own codes: the job is gone, nobody has its lock, or somebody else has.
+const lostLockCodes: readonly unknown[] = [-1, -2, -6];
 
 interface OpenQueue {
   readonly queue: Queue<RunJob>;
@@ -41,7 +44,8 @@ interface OpenQueue {
   usedAt: number;
 }
 
-export function createJobQueues(store: JobQueueStore, log: Log): JobQueues {
+/** `lockMs`: for how long a job that was fetched is nobody else's. One whose fetcher fell silent goes back within two such times. */
+export function createJobQueues(store: JobQueueStore, log: Log, lockMs: number): JobQueues {
   const maxOpen = store.kind === "redis" ? 32 : 4;
   const open = new Map<string, OpenQueue>();
   let stopped = false;
@@ -123,10 +127,12 @@ export function createJobQueues(store: JobQueueStore, log: Log): JobQueues {
     return worker;
   };
 
+  // Processes in containers have equal numbers: who woke up late would complete a job that is another's by now.
+  const token = `fairlead-${uuidv7()}`;
+
   const loop = async (name: string, entry: OpenQueue): Promise<void> => {
     if (entry.looping) return;
     entry.looping = true;
-    const token = `fairlead-${process.pid}`;
     try {
       while (entry.take && !stopped) {
         let job: Job<RunJob> | undefined;
@@ -148,7 +154,8 @@ export function createJobQueues(store: JobQueueStore, log: Log): JobQueues {
             await pause(notTakenPauseMs);
           }
         } catch (error) {
-          complain(error);
+          // Whether the run was taken has been decided long since. The job comes once more, to whoever looks for stalled ones, and then nobody can take it.
+          if (!lostLockCodes.includes((error as { code?: unknown }).code)) complain(error);
         }
       }
     } finally {
@@ -171,7 +178,12 @@ export function createJobQueues(store: JobQueueStore, log: Log): JobQueues {
       Promise.race([added, pause(addDeadlineMs)]).catch(complain);
       unanswered++;
       added
-        .catch(() => {})
+        .then(
+          () => {
+            complained = false;
+          },
+          () => {},
+        )
         .finally(() => {
           unanswered--;
         });
@@ -190,11 +202,11 @@ export function createJobQueues(store: JobQueueStore, log: Log): JobQueues {
       if (!adder) return true;
       if (adder.status !== "ready") return false;
       return Promise.race([
-        adder.ping().then(
+        adder.set(`${prefix}:health`, "", "PX", 10 * healthDeadlineMs).then(
           () => true,
           () => false,
         ),
-        pause(1_000).then(() => false),
+        pause(healthDeadlineMs).then(() => false),
       ]);
     },
     stop: async () => {

@@ -23,7 +23,7 @@ function conformance(kind: "postgres" | "redis"): void {
   const opened: JobQueues[] = [];
 
   const open = async (): Promise<JobQueues> => {
-    const queues = createJobQueues(store, pino({ level: "silent" }));
+    const queues = createJobQueues(store, pino({ level: "silent" }), 30_000);
     opened.push(queues);
     await until("the queue's store answers", () => queues.isHealthy(), 30_000);
     return queues;
