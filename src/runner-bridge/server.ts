@@ -31,9 +31,9 @@ export async function startBridge(plane: Plane, authenticator: Authenticator, op
   const server = new Server({
     "grpc.max_receive_message_length": maxMessageBytes,
     "grpc.max_send_message_length": maxMessageBytes,
-    // Runners ping from every 10 s; half of that is allowed, so that jitter is no offence. A peer that is silent this long is cut off.
-    "grpc.keepalive_time_ms": 10_000,
-    "grpc.keepalive_timeout_ms": 5_000,
+    // A peer that is silent this long is cut off. How often runners ping is theirs to choose: grpc-js counts no offences.
+    "grpc.keepalive_time_ms": plane.limits.runnerPingMs,
+    "grpc.keepalive_timeout_ms": plane.limits.runnerPingTimeoutMs,
     "grpc.keepalive_permit_without_calls": 1,
   });
   const sessions = createSessions(plane);

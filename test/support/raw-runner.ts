@@ -65,6 +65,8 @@ export interface RawRunnerOptions {
   readonly graphs?: readonly string[];
   readonly maxAttempts?: number;
   readonly runnerId?: string;
+  /** How often it pings, calls or no calls. */
+  readonly pingEveryMs?: number;
 }
 
 export function rawRunner(options: RawRunnerOptions): RawRunner {
@@ -76,6 +78,9 @@ export function rawRunner(options: RawRunnerOptions): RawRunner {
     "grpc.use_local_subchannel_pool": 1,
     "grpc.initial_reconnect_backoff_ms": 50,
     "grpc.max_reconnect_backoff_ms": 500,
+    ...(options.pingEveryMs === undefined
+      ? {}
+      : { "grpc.keepalive_time_ms": options.pingEveryMs, "grpc.keepalive_permit_without_calls": 1 }),
   });
   const metadata = new Metadata();
   metadata.set("authorization", `Bearer ${token}`);
