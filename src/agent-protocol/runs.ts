@@ -17,8 +17,6 @@ import { waitForRun } from "./run-wait.js";
 import { selectMembers } from "./select.js";
 import { runMembers, runStatesOf, toWireRun } from "./wire.js";
 
-const cancelWaitMs = 60_000;
-
 /** Runs on a thread and stateless ones: the same verbs, with and without a thread in the path. */
 export function runRoutes(app: FastifyInstance, door: FrontDoor): void {
   const { plane } = door;
@@ -106,7 +104,7 @@ export function runRoutes(app: FastifyInstance, door: FrontDoor): void {
       const wait = queryFlag(request, "wait", false);
       const moved = await cancelRun(plane, scope, run.id, action);
       if (wait && moved.verdict === "requested") {
-        await awaitCancelled(plane, runKey(scope.tenantId, run.id), AbortSignal.timeout(cancelWaitMs));
+        await awaitCancelled(plane, runKey(scope.tenantId, run.id), AbortSignal.timeout(plane.limits.cancelWaitMs));
       }
       return reply.status(moved.verdict === "requested" && !wait ? 202 : 204).send();
     });
