@@ -231,7 +231,7 @@ async function sendView({ saver, sender }: GraphRun, state: StateSnapshot, value
     values,
     next: state.next,
     tasks,
-    metadata: saver.metadataOf(id),
+    metadata: saver.metadataTextOf(id),
     createdAt: state.createdAt,
   });
   const { source, step } = saver.metadataOf(id) ?? {};

@@ -148,20 +148,19 @@ export function createChunkTranslator({ execution, saver, sender, asked }: Chunk
     }
     // LangGraph saves the checkpoint at about the same time; what must be read of it now is read now, before the graph goes on.
     const { next } = payload;
-    const tasks = tasksJson(payload.tasks);
+    // The state of a thread that goes with its run is not kept, so it needs no view.
+    const tasks = execution.assignment.ephemeral ? undefined : tasksJson(payload.tasks);
     return sender.saved(id).then((saved) => {
       if (saved) {
-        const view = viewJson({
-          values: state,
-          next,
-          tasks,
-          metadata: saver.metadataOf(id),
-          createdAt: saver.createdAt(id),
-        });
+        const view = tasks === undefined ? "" : viewOf(id, state, next, tasks);
         waitFor(sender.complete(id, view, { head: bytes, body, legacyBody }));
       }
       releaseHeld();
     });
+  }
+
+  function viewOf(id: string, state: string, next: readonly string[], tasks: string): string {
+    return viewJson({ values: state, next, tasks, metadata: saver.metadataTextOf(id), createdAt: saver.createdAt(id) });
   }
 
   function onTask(namespace: readonly string[], payload: GraphTask): void {

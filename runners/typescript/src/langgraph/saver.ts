@@ -45,7 +45,8 @@ interface Saved {
   readonly parentId: string;
   readonly head: Omit<Checkpoint, "channel_values">;
   readonly metadata: CheckpointMetadata;
-  readonly metadataBytes: Buffer;
+  /** As JSON. */
+  readonly metadataText: string;
   readonly step: number;
   readonly channels: Map<string, ChannelBytes>;
   readonly writes: Map<string, SavedWrite>;
@@ -132,6 +133,11 @@ export class FairleadSaver extends BaseCheckpointSaver {
     return this.#saved.get("")?.get(id)?.metadata;
   }
 
+  /** The same as JSON text, which each checkpoint has written anyway. */
+  metadataTextOf(id: string): string {
+    return this.#saved.get("")?.get(id)?.metadataText ?? "{}";
+  }
+
   parentOf(id: string): string {
     return this.#saved.get("")?.get(id)?.parentId ?? "";
   }
@@ -210,7 +216,7 @@ export class FairleadSaver extends BaseCheckpointSaver {
       parentId,
       head,
       metadata: full,
-      metadataBytes: Buffer.from(JSON.stringify(full)),
+      metadataText: JSON.stringify(full),
       step: metadata.step,
       channels,
       writes: new Map(),
@@ -265,7 +271,7 @@ export class FairleadSaver extends BaseCheckpointSaver {
       parentId: wire.parentId,
       head: JSON.parse(wire.head.toString("utf8")),
       metadata: JSON.parse(wire.metadata.toString("utf8") || "{}"),
-      metadataBytes: wire.metadata,
+      metadataText: wire.metadata.toString("utf8") || "{}",
       step: wire.step,
       channels,
       writes,
@@ -371,7 +377,7 @@ function wireCheckpoint(saved: Saved): WireCheckpoint {
     schemaVersion: SCHEMA_VERSION,
     step: saved.step,
     head: Buffer.from(JSON.stringify(saved.head)),
-    metadata: saved.metadataBytes,
+    metadata: Buffer.from(saved.metadataText),
     channels: [...saved.channels].map(([name, { digest, type }]) => ({ name, digest, type })),
     view: none,
     writes: [],

@@ -42,12 +42,13 @@ export interface ViewParts {
   readonly next: readonly string[];
   /** From `tasksJson`. */
   readonly tasks: string;
-  readonly metadata: unknown;
+  /** JSON text. */
+  readonly metadata: string;
   readonly createdAt: string | undefined;
 }
 
 export function viewJson({ values, next, tasks, metadata, createdAt }: ViewParts): string {
-  return `{"values":${values},"next":${JSON.stringify(next)},"tasks":${tasks},"metadata":${JSON.stringify(metadata ?? {})},"created_at":${JSON.stringify(createdAt ?? null)}}`;
+  return `{"values":${values},"next":${JSON.stringify(next)},"tasks":${tasks},"metadata":${metadata},"created_at":${JSON.stringify(createdAt ?? null)}}`;
 }
 
 export function tasksJson(tasks: readonly GraphTask[]): string {
