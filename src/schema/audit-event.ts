@@ -1,5 +1,7 @@
+import type { AuditOutcome } from "../store/audit.js";
 import { builder } from "./builder.js";
 import { need } from "./context.js";
+import { AuditOutcomeEnum } from "./enums.js";
 import { uuidOrNil } from "./ids.js";
 import { askedOf, connectionCost, readConnection } from "./pages.js";
 
@@ -18,9 +20,30 @@ const AuditEvent = builder.prismaNode("AuditEvent", {
     actorId: t.exposeString("actorId", { nullable: true }),
     targetKind: t.exposeString("targetKind"),
     targetId: t.exposeString("targetId"),
+    outcome: t.field({
+      type: AuditOutcomeEnum,
+      select: { outcome: true },
+      resolve: (event) => event.outcome as AuditOutcome,
+    }),
     detail: t.expose("detail", { type: "JSON" }),
+    seq: t.expose("seq", {
+      type: "BigInt",
+      description: "Its number in the tenant's chain: 1, 2, 3 and so on, without gaps.",
+    }),
+    digest: t.string({
+      description: "SHA-256 of the record, hex; docs/audit.md says of which bytes.",
+      select: { hash: true },
+      resolve: (event) => hex(event.hash),
+    }),
+    previousDigest: t.string({
+      description: "Digest of the record before.",
+      select: { prevHash: true },
+      resolve: (event) => hex(event.prevHash),
+    }),
   }),
 });
+
+const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex");
 
 const AuditEventConnection = builder.connectionObject(
   { type: AuditEvent, name: "AuditEventConnection" },
@@ -29,12 +52,19 @@ const AuditEventConnection = builder.connectionObject(
 
 const AuditEventFilter = builder.inputType("AuditEventFilter", {
   fields: (t) => ({
-    actions: t.stringList(),
+    actions: t.stringList({ description: "Any of these, such as api_key.create." }),
+    actorKind: t.string({ description: "api_key, member, operator, system." }),
+    actorId: t.string({ description: "The UUID of who acted." }),
+    targetKind: t.string({ description: "What was acted on: run, thread, api_key, runner_token, tenant." }),
     targetId: t.string({ description: "The UUID of what was acted on." }),
+    outcome: t.field({ type: AuditOutcomeEnum }),
     from: t.field({ type: "DateTime", description: "Included." }),
     before: t.field({ type: "DateTime", description: "Not included." }),
   }),
 });
+
+const equal = (column: string, value: string | null | undefined) =>
+  value === null || value === undefined ? [] : [{ sql: `${column} = $`, value }];
 
 builder.queryField("auditEvents", (t) =>
   t.connection(
@@ -49,9 +79,11 @@ builder.queryField("auditEvents", (t) =>
           "auditEvent",
           [
             ...(filter?.actions ? [{ sql: "action = any ($::text[])", value: filter.actions }] : []),
-            ...(filter?.targetId !== null && filter?.targetId !== undefined
-              ? [{ sql: "target_id = $", value: filter.targetId }]
-              : []),
+            ...equal("actor_kind", filter?.actorKind),
+            ...equal("actor_id", filter?.actorId),
+            ...equal("target_kind", filter?.targetKind),
+            ...equal("target_id", filter?.targetId),
+            ...equal("outcome", filter?.outcome),
             ...(filter?.from ? [{ sql: "at >= $::timestamptz", value: filter.from }] : []),
             ...(filter?.before ? [{ sql: "at < $::timestamptz", value: filter.before }] : []),
           ],

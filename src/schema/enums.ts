@@ -1,5 +1,7 @@
 import { runStates } from "../domain/moves/run.js";
 import { apiScopes } from "../domain/scope.js";
+import { auditVerdicts } from "../governance/audit/check-chain.js";
+import { auditOutcomes } from "../store/audit.js";
 import { builder } from "./builder.js";
 
 const upper = (word: string): string => word.toUpperCase().replace(/[^A-Z]/g, "_");
@@ -32,4 +34,12 @@ export const CredentialStatusEnum = builder.enumType("CredentialStatus", {
 export const CancelActionEnum = builder.enumType("CancelAction", {
   description: "ROLLBACK also removes the run and what it saved.",
   values: valuesOf(["interrupt", "rollback"] as const),
+});
+export const AuditOutcomeEnum = builder.enumType("AuditOutcome", {
+  description: "What became of what somebody tried to do.",
+  values: valuesOf(auditOutcomes),
+});
+export const AuditVerdictEnum = builder.enumType("AuditVerdict", {
+  description: "What an audit chain is: whole, or what is wrong with it first.",
+  values: valuesOf(auditVerdicts),
 });

@@ -11,6 +11,7 @@ import "./api-key.js";
 import "./runner-token.js";
 import "./runner.js";
 import "./audit-event.js";
+import "./audit-verification.js";
 import { builder } from "./builder.js";
 
 /** The whole schema: importing a type's file adds it. */

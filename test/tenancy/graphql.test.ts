@@ -171,6 +171,18 @@ const queries: Record<string, Case | Case[]> = {
       own: ({ data }) => data.auditEvents.nodes.length > 0,
     },
   ],
+  auditVerification: {
+    scope: "admin:read",
+    takes: null,
+    query: () => "{ auditVerification { verdict checkedTo } }",
+    own: ({ data }) => data.auditVerification.verdict === "OK",
+  },
+  auditKey: {
+    scope: "admin:read",
+    takes: null,
+    query: () => "{ auditKey { keyId } }",
+    own: ({ data }) => data.auditKey.keyId,
+  },
 };
 
 const change = (field: string, object: string, type: string): Case => ({

@@ -113,6 +113,8 @@ function judge(
       place.seq,
       `There are two records with the number ${place.seq}, or one that nothing led to.`,
     );
+  if (chain.head && expected > chain.head.seq)
+    return faultAt("forked", expected, `Record ${expected} was added behind the end of the chain.`);
   if (place.seq > expected) {
     const search = searchFor(expected, null);
     search.take(stored, place);
@@ -174,8 +176,6 @@ function searchFor(seq: number, found: { stored: StoredRecord; place: RecordPlac
 function wrongEnd(head: ChainPoint | null, last: ChainPoint): Fault | null {
   if (!head) return null;
   if (head.seq > last.seq) return cut(last, `the chain once ended at ${head.seq}`);
-  if (head.seq < last.seq)
-    return faultAt("forked", head.seq + 1, `Record ${head.seq + 1} was added behind the end of the chain.`);
   if (head.hash === last.hash) return null;
   return faultAt("modified", last.seq, `Record ${last.seq} and its hash are not those that the chain ended with.`);
 }

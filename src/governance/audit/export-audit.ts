@@ -46,6 +46,7 @@ export async function exportAudit(
   const to = range.to ?? head.seq;
   if (!(to >= 1 && to <= head.seq)) throw invalidInput("to", `1 to ${head.seq}, the newest record`);
   if (!(range.from >= 1 && range.from <= to)) throw invalidInput("from", `1 to ${to}`);
+  if (head.signedSeq < to) await signHead(signer, scope.tenantId);
   await withTenantTx(stores, scope, (tx) =>
     recordAuditIn(tx, {
       action: "audit.export",
@@ -54,7 +55,6 @@ export async function exportAudit(
       detail: { from: range.from, to },
     }),
   );
-  if (head.signedSeq < to) await signHead(signer, scope.tenantId);
 
   const before = range.from - 1;
   const records = createFile(bundleFiles.records, sink);
