@@ -31,6 +31,7 @@ import {
   whenRoom,
 } from "./outbox.js";
 import { createReporter, type Reporter } from "./reports.js";
+import { createStartQueue } from "./start-queue.js";
 import { type Connection, callUnary, isRefusal } from "./transport.js";
 
 // The runs that this process holds, and everything that can happen to one: its code ends, the plane cancels it, another runner gets it, its lease
@@ -70,6 +71,7 @@ export function createSession(options: SessionOptions): Session {
   /** The newest generation per run, so that a newer one supersedes an older one in the same process. */
   const newest = new Map<string, HeldRun>();
   const lateEmitsReported = new WeakSet<HeldRun>();
+  const starts = createStartQueue(start);
 
   const stream: EventStream = createEventStream({
     connect: () => connection.client.streamEvents(connection.metadata),
@@ -152,10 +154,15 @@ export function createSession(options: SessionOptions): Session {
       finish(run, { outcome: Outcome.OUTCOME_CANCELLED });
       return;
     }
-    start(run);
+    starts.add(run);
   }
 
   function start(run: HeldRun): void {
+    if (run.phase !== "running") return;
+    if (run.stopped !== undefined) {
+      threw(run, run.stopped);
+      return;
+    }
     const agent = agents.get(run.assignment.graphId);
     if (agent === undefined) {
       const known = [...agents.keys()].join(", ");
