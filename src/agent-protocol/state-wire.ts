@@ -1,4 +1,4 @@
-import type { NoStateYet, StateRead } from "../catalog/read-state.js";
+import type { NestedStates, NoStateYet, StateRead } from "../catalog/read-state.js";
 import type { ThreadId } from "../domain/ids.js";
 import { elementSlices, topLevelSlices } from "../domain/raw-json.js";
 import type { StateView, ThreadHead } from "../store/state-views.js";
@@ -22,8 +22,28 @@ export function toWireStateNow(threadId: ThreadId, read: StateRead | NoStateYet)
     const members = new Map([["values", read.values?.toString() ?? "{}"]]);
     return compose(threadId, null, withHead(members, read.head, null));
   }
-  const members = topLevelSlices(read.view.view.toString());
+  const members = withNested(threadId, topLevelSlices(read.view.view.toString()), read.nested);
   return compose(threadId, read.view, read.head ? withHead(members, read.head, read.view) : members);
+}
+
+/** Tasks that are sub-graphs get the states of those, which are states like any other. */
+function withNested(threadId: ThreadId, members: Map<string, string>, nested: NestedStates): Map<string, string> {
+  if (nested.size === 0) return members;
+  const tasks = elementSlices(members.get("tasks") ?? "[]").map((slice) => {
+    const task = topLevelSlices(slice);
+    const { checkpoint_ns: namespace } = (JSON.parse(task.get("checkpoint") ?? "null") ?? {}) as {
+      checkpoint_ns?: string;
+    };
+    const view = namespace ? nested.get(namespace) : undefined;
+    if (!view) return slice;
+    const inner = withNested(threadId, topLevelSlices(view.view.toString()), nested);
+    return textOf(task.set("state", compose(threadId, view, inner)));
+  });
+  return members.set("tasks", `[${tasks.join(",")}]`);
+}
+
+function textOf(members: ReadonlyMap<string, string>): string {
+  return `{${[...members].map(([name, value]) => `${q(name)}:${value}`).join(",")}}`;
 }
 
 function withHead(members: Map<string, string>, head: ThreadHead, view: StateView | null): Map<string, string> {
@@ -68,7 +88,15 @@ function interruptsOf(tasks: string | undefined): string[] {
 function withoutInterrupts(tasks: string): string {
   const kept = elementSlices(tasks).map((slice) => {
     const members = topLevelSlices(slice).set("interrupts", "[]");
-    return `{${[...members].map(([name, value]) => `${q(name)}:${value}`).join(",")}}`;
+    const state = members.get("state") ?? "null";
+    if (state !== "null") {
+      const inner = topLevelSlices(state);
+      members.set(
+        "state",
+        textOf(inner.set("tasks", withoutInterrupts(inner.get("tasks") ?? "[]")).set("interrupts", "[]")),
+      );
+    }
+    return textOf(members);
   });
   return `[${kept.join(",")}]`;
 }

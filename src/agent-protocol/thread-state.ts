@@ -80,17 +80,17 @@ export function threadStateRoutes(app: FastifyInstance, door: FrontDoor): void {
 
   app.get("/threads/:thread_id/state", (request, reply) => {
     const scope = door.scopeOf(request, "runs:read");
-    queryFlag(request, "subgraphs", false);
+    const subgraphs = queryFlag(request, "subgraphs", false);
     const select = selectMembers(queryList(request, "select"), stateMembers);
-    return sendState(reply, scope, threadOf(request), { namespace: "", checkpointId: null }, select);
+    return sendState(reply, scope, threadOf(request), { namespace: "", checkpointId: null, subgraphs }, select);
   });
 
   app.get("/threads/:thread_id/state/:checkpoint_id", (request, reply) => {
     const scope = door.scopeOf(request, "runs:read");
-    queryFlag(request, "subgraphs", false);
+    const subgraphs = queryFlag(request, "subgraphs", false);
     const select = selectMembers(queryList(request, "select"), stateMembers);
     const checkpointId = checkText("checkpoint_id", (request.params as { checkpoint_id: string }).checkpoint_id);
-    return sendState(reply, scope, threadOf(request), { namespace: "", checkpointId }, select);
+    return sendState(reply, scope, threadOf(request), { namespace: "", checkpointId, subgraphs }, select);
   });
 
   app.post("/threads/:thread_id/state/checkpoint", (request, reply) => {
@@ -98,7 +98,8 @@ export function threadStateRoutes(app: FastifyInstance, door: FrontDoor): void {
     const threadId = threadOf(request);
     const { given } = readBody(request, readSchema);
     const select = selectMembers(given.select ?? undefined, stateMembers);
-    return sendState(reply, scope, threadId, placeOf(given.checkpoint, threadId), select);
+    const place = { ...placeOf(given.checkpoint, threadId), subgraphs: given.subgraphs ?? false };
+    return sendState(reply, scope, threadId, place, select);
   });
 
   app.post("/threads/:thread_id/state", async (request, reply) => {

@@ -1,5 +1,6 @@
 import { DomainError } from "../domain/errors.js";
 import type { ThreadId } from "../domain/ids.js";
+import { topLevelSlices } from "../domain/raw-json.js";
 import type { Scope } from "../domain/scope.js";
 import type { Stores } from "../store/client.js";
 import { type TenantReads, withTenantReads } from "../store/reads.js";
@@ -10,7 +11,11 @@ export interface StateRead {
   readonly view: StateView;
   /** Set when this is the newest state: what the thread does and waits for now. */
   readonly head: ThreadHead | null;
+  /** The states of its sub-graphs, and of theirs, by namespace; empty unless they were asked for. */
+  readonly nested: NestedStates;
 }
+
+export type NestedStates = ReadonlyMap<string, StateView>;
 
 export interface NoStateYet {
   readonly view: null;
@@ -23,6 +28,8 @@ export interface StatePlace {
   readonly namespace: string;
   /** Null for the newest. */
   readonly checkpointId: string | null;
+  /** With the states of the tasks that are sub-graphs. */
+  readonly subgraphs?: boolean;
 }
 
 /** The state of a thread at a checkpoint, or as it is now. */
@@ -37,12 +44,42 @@ export function readState(
     const view = await findView(tenant, threadId, place.namespace, place.checkpointId);
     if (view) {
       const isNewest = place.namespace === "" && place.checkpointId === null;
-      return { view, head: isNewest ? head : null };
+      const nested = place.subgraphs ? await readNested(tenant, threadId, view) : new Map<string, StateView>();
+      return { view, head: isNewest ? head : null, nested };
     }
     if (place.checkpointId !== null || place.namespace !== "") throw noCheckpoint(place);
     const thread = await findThread(tenant, threadId);
     return { view: null, head, values: thread?.values ?? null };
   });
+}
+
+// As many as a state of reasonable size has.
+const maxNested = 100;
+
+/** The states that tasks point to, level by level. */
+async function readNested(tenant: TenantReads, threadId: ThreadId, root: StateView): Promise<NestedStates> {
+  const found = new Map<string, StateView>();
+  const waiting = subgraphsOf(root);
+  for (let place = waiting.shift(); place && found.size < maxNested; place = waiting.shift()) {
+    if (found.has(place.namespace)) continue;
+    const view = await findView(tenant, threadId, place.namespace, place.checkpointId);
+    if (!view) continue;
+    found.set(place.namespace, view);
+    waiting.push(...subgraphsOf(view));
+  }
+  return found;
+}
+
+/** The checkpoints that the tasks of a state name: sub-graphs, each in a namespace of its own. */
+function subgraphsOf(view: StateView): StatePlace[] {
+  const tasks = JSON.parse(topLevelSlices(view.view.toString()).get("tasks") ?? "[]") as {
+    checkpoint?: { checkpoint_ns?: string; checkpoint_id?: string } | null;
+  }[];
+  return tasks.flatMap(({ checkpoint }) =>
+    checkpoint?.checkpoint_ns
+      ? [{ namespace: checkpoint.checkpoint_ns, checkpointId: checkpoint.checkpoint_id || null }]
+      : [],
+  );
 }
 
 export interface HistoryQuery {

@@ -71,6 +71,8 @@ export function viewCheckpoint(
   const id = checkpointId(now);
   const parent = newestCheckpoint(assignment);
   const step = (parent?.step ?? -1) + 1;
+  // An edit of the state leaves a question open, and the answers that were given before it.
+  const kept = source === "update" && parent?.lineage === LINEAGE ? parent.head : none;
   const metadata = JSON.stringify({
     source,
     step,
@@ -89,7 +91,7 @@ export function viewCheckpoint(
     lineage: LINEAGE,
     schemaVersion: 1,
     step,
-    head: waiting === undefined ? none : Buffer.from(episodeHead(waiting.episode)),
+    head: waiting === undefined ? kept : Buffer.from(episodeHead(waiting.episode)),
     metadata: Buffer.from(metadata),
     channels: [],
     view: Buffer.from(

@@ -13,9 +13,21 @@ const graph = new StateGraph(State)
   .addEdge("plan", "approve")
   .addEdge("approve", END);
 
+const innermost = new StateGraph(State)
+  .addNode("ask", () => ({ steps: [`answered: ${interrupt({ question: "deep?" })}`] }))
+  .addEdge(START, "ask")
+  .compile();
+const inner = new StateGraph(State)
+  .addNode("prepare", () => ({ steps: ["prepared"] }))
+  .addNode("innermost", innermost)
+  .addEdge(START, "prepare")
+  .addEdge("prepare", "innermost")
+  .compile();
+const outer = new StateGraph(State).addNode("inner", inner).addEdge(START, "inner");
+
 let world: World;
 beforeAll(async () => {
-  world = await startWorld({ agents: { approval: langgraph(graph) } });
+  world = await startWorld({ agents: { approval: langgraph(graph), outer: langgraph(outer) } });
 });
 afterAll(() => world.stop());
 
@@ -43,4 +55,36 @@ test("a LangGraph graph streams, stops to ask, is edited with its own reducers, 
   const states = await threads.getHistory(thread);
   expect(states[0]?.values).toEqual({ steps: ["asked", "planned", "approved: yes", "edited"] });
   expect(states.length).toBeGreaterThanOrEqual(4);
+});
+
+test("subgraphs=true shows the states of sub-graphs in their tasks, however deep; without it tasks name the checkpoints alone", async () => {
+  const { runs, threads } = world.client();
+  const { thread_id: thread } = await threads.create();
+  await runs.wait(thread, "outer", { input: { steps: ["start"] } });
+  const asked = [{ value: { question: "deep?" } }];
+  const plain = await threads.getState(thread);
+  expect(plain.tasks).toMatchObject([
+    { name: "inner", state: null, checkpoint: { checkpoint_ns: expect.stringMatching(/^inner:/) } },
+  ]);
+  const state = await threads.getState(thread, undefined, { subgraphs: true });
+  const [task] = state.tasks;
+  expect(task).toMatchObject({
+    name: "inner",
+    state: {
+      values: { steps: ["start", "prepared"] },
+      next: ["innermost"],
+      checkpoint: { checkpoint_ns: task?.checkpoint?.checkpoint_ns, thread_id: thread },
+      tasks: [
+        { name: "innermost", state: { next: ["ask"], tasks: [{ name: "ask", interrupts: asked }], interrupts: asked } },
+      ],
+    },
+  });
+  const byId = await threads.getState(thread, state.checkpoint.checkpoint_id as string, { subgraphs: true });
+  expect(byId.tasks[0]?.state).toEqual(task?.state);
+  const byBody = await threads.getState(thread, state.checkpoint, { subgraphs: true });
+  expect(byBody.tasks[0]?.state).toEqual(task?.state);
+  expect(await runs.wait(thread, "outer", { command: { resume: "yes" } })).toMatchObject({
+    steps: expect.arrayContaining(["answered: yes"]),
+  });
+  expect((await threads.getState(thread, undefined, { subgraphs: true })).tasks).toEqual([]);
 });

@@ -119,6 +119,19 @@ test("a state is edited on an idle thread with an assistant, and only there", as
   await runs.join(made.thread_id, run.run_id);
 });
 
+test("an edit while a function waits for its second answer keeps the first", async () => {
+  const { threads, runs } = world.client();
+  const { thread_id: id } = await threads.create();
+  await runs.wait(id, "asking", { input: { questions: 3 } });
+  await runs.wait(id, "asking", { command: { resume: "one" } });
+  await threads.updateState(id, { values: { note: "edited" } });
+  expect(await threads.getState(id)).toMatchObject({ values: { note: "edited" }, next: ["asking"] });
+  expect((await threads.getState(id)).tasks[0]?.interrupts).toMatchObject([{ value: { question: 2 } }]);
+  await threads.updateState(id, { values: { note: "edited again" } });
+  await runs.wait(id, "asking", { command: { resume: "two" } });
+  expect(await runs.wait(id, "asking", { command: { resume: "three" } })).toEqual({ answers: ["one", "two", "three"] });
+});
+
 test("an edit that nobody applies in time is told so, and leaves the thread as it was", async () => {
   const { threads } = world.client();
   const passing = await world.runner({ passing: (run) => run.input });

@@ -8,6 +8,7 @@ import { type Assignment, Family, Purpose } from "../generated/fairlead/runner/v
 import { fromJson, messagesToJson } from "../json.js";
 import { valuesEvent, withInterrupts } from "../run-emitter.js";
 import { type CheckpointSender, createCheckpointSender } from "./checkpoint-sender.js";
+import { cargoEvents } from "./checkpoint-wire.js";
 import { type ChunkTranslator, createChunkTranslator } from "./chunks.js";
 import { type CompiledGraph, type GraphSource, graphSource } from "./graph.js";
 import { messageCallbacks } from "./message-callbacks.js";
@@ -16,7 +17,7 @@ import { FairleadSaver } from "./saver.js";
 import { schemasOf } from "./schemas.js";
 import { type CallHistory, shouldWatch, stepCallbacks } from "./step-callbacks.js";
 import { streamGraph } from "./stream.js";
-import { type GraphTask, openInterrupts, tasksJson, viewJson, withoutAnswered } from "./view.js";
+import { type GraphTask, isSnapshot, openInterrupts, tasksJson, viewJson, withoutAnswered } from "./view.js";
 
 // A LangGraph.js graph as an agent. Each run gets its own saver, so the graph itself stays shared and unchanged.
 
@@ -237,6 +238,25 @@ async function sendView({ saver, sender }: GraphRun, state: StateSnapshot, value
   const { source, step } = saver.metadataOf(id) ?? {};
   const body = JSON.stringify({ id, parent_id: saver.parentOf(id) || undefined, step, source });
   await sender.complete(id, view, { head: checkpointHead, body, legacyBody: "" });
+  await sendNestedViews(saver, sender, state.tasks as GraphTask[]);
+}
+
+/** Where a graph stops, the sub-graphs that it stopped in have a state to be looked at too. */
+async function sendNestedViews(saver: GraphRun["saver"], sender: GraphRun["sender"], tasks: readonly GraphTask[]) {
+  for (const { state } of tasks) {
+    if (!isSnapshot(state)) continue;
+    const { checkpoint_ns: namespace, checkpoint_id: id } = (state.config.configurable ?? {}) as Record<string, string>;
+    const view = viewJson({
+      values: messagesToJson(state.values, "values"),
+      next: state.next,
+      tasks: tasksJson(state.tasks as GraphTask[]),
+      metadata: state.metadata,
+      createdAt: state.createdAt,
+    });
+    const checkpoint = namespace && id ? saver.toWire(namespace, id, view) : undefined;
+    if (checkpoint) await sender.send(cargoEvents({ checkpoint, blobs: [], writes: [] }));
+    await sendNestedViews(saver, sender, state.tasks as GraphTask[]);
+  }
 }
 
 /** LangGraph gives no view for the last checkpoint when it stops right after it, for example at a breakpoint or a limit. */

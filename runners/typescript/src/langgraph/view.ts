@@ -80,7 +80,7 @@ function subgraphCheckpoint(state: unknown): object | null {
   return config?.configurable ? checkpointOf(config, false) : null;
 }
 
-function isSnapshot(state: unknown): state is StateSnapshot {
+export function isSnapshot(state: unknown): state is StateSnapshot {
   return typeof state === "object" && state !== null && "values" in state && "next" in state;
 }
 
