@@ -19,7 +19,6 @@ afterAll(async () => {
   expect(audit.complaints).toEqual([]);
 });
 
-const success = { outcome: Outcome.OUTCOME_SUCCESS, values: Buffer.from('{"done":true}') };
 const recorded = [{ verdict: ReportVerdict.REPORT_VERDICT_RECORDED }];
 const newThread = async (): Promise<string> => (await world.client().threads.create()).thread_id;
 const asking = (id: string) => ({
