@@ -250,7 +250,7 @@ async function sendNestedViews(saver: GraphRun["saver"], sender: GraphRun["sende
       values: messagesToJson(state.values, "values"),
       next: state.next,
       tasks: tasksJson(state.tasks as GraphTask[]),
-      metadata: state.metadata,
+      metadata: JSON.stringify(state.metadata ?? {}),
       createdAt: state.createdAt,
     });
     const checkpoint = namespace && id ? saver.toWire(namespace, id, view) : undefined;
