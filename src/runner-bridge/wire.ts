@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { QueueName, RunId, TenantId } from "../domain/ids.js";
 import { isUuid } from "../domain/ids.js";
 import { findBadText } from "../domain/text.js";
@@ -86,7 +86,7 @@ function fromWireExtras(batch: EventBatch, limits: Limits): Checked<Extras> {
     if (blob.digest.length !== 32) return { complaint: "blobs.digest: 32 bytes" };
     if (blob.data.length > maxPartBytes) return { complaint: "blobs.data: a part has at most 1 MiB" };
     if (blob.parts < 1 || blob.part >= blob.parts) return { complaint: "blobs.part: from 0 to parts - 1" };
-    if (blob.parts === 1 && !createHash("sha256").update(blob.data).digest().equals(toBuffer(blob.digest))) {
+    if (blob.parts === 1 && hash("sha256", blob.data) !== toBuffer(blob.digest).toString("hex")) {
       return { complaint: "blobs.digest: is not the SHA-256 of the data" };
     }
     bytes += blob.data.length;
@@ -276,7 +276,7 @@ export function fromWireOffer(offer: WireAgentOffer, limits: Limits): Checked<Ag
     queueTimeoutMs: offer.queueTimeoutMs || limits.queueTimeoutMs,
     runTimeoutMs: offer.runTimeoutMs || null,
   };
-  const digest = createHash("sha256").update(JSON.stringify(parts)).digest("hex");
+  const digest = hash("sha256", JSON.stringify(parts));
   return { ok: { id: uuidv5(offer.graphId), graphId: offer.graphId, digest, ...parts } };
 }
 
