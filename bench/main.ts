@@ -1,3 +1,4 @@
+import { measureAudit } from "./audit.js";
 import { measureColdStart } from "./cold-start.js";
 import { compare } from "./compare.js";
 import { measureLimits } from "./limits.js";
@@ -9,7 +10,7 @@ import { startLoadGenerator } from "./stage.js";
 import { query, startStores } from "./stores.js";
 import { rowsOf, workloadNames } from "./workloads.js";
 
-const all = [...workloadNames, "w14", "limits", "soak", "profile"];
+const all = [...workloadNames, "w14", "limits", "audit", "soak", "profile"];
 
 async function main(argv: readonly string[]): Promise<number> {
   if (argv.includes("--help")) {
@@ -36,6 +37,7 @@ async function main(argv: readonly string[]): Promise<number> {
     }
     for (const command of chosen) {
       if (command === "soak") await soak(session);
+      else if (command === "audit") await measureAudit(stores, options, about);
       else if (command === "limits") await measureLimits(stores, options, about);
       else if (command === "w14") await measureColdStart(session);
       else for (const row of rowsOf(command, options)) await compare(session, row);

@@ -19,7 +19,7 @@ export interface BenchOptions {
   readonly maxForeignPercent: number;
 }
 
-export const usage = `npm run bench -- [w1 w2 w3 w4 w5 w6 w14 limits | soak | profile [w1 …]] [options]
+export const usage = `npm run bench -- [w1 w2 w3 w4 w5 w6 w14 limits audit | soak | profile [w1 …]] [options]
 
   --quick            a smoke run: one pair, two seconds, small sizes, nothing saved
   --pairs N          pairs of stages, interleaved A B B A (default 5)
