@@ -3,6 +3,7 @@ import { DomainError, errorTable } from "../domain/errors.js";
 import type { Log } from "../platform/log.js";
 import { classifyFailure } from "../store/client.js";
 import { builder } from "./builder.js";
+import type { GraphqlContext } from "./context.js";
 
 /** Why a mutation did nothing. */
 export interface UserError {
@@ -45,7 +46,7 @@ const callersFault = new Set([
 
 /** The outcome of a verb, or what the caller did wrong. The payload is read after the act, in a transaction that sees it. */
 export async function outcomeOf<Result extends object>(
-  context: { readonly operation: { close(): Promise<void> } },
+  context: Pick<GraphqlContext, "operation" | "plane" | "scope">,
   act: () => Promise<Result>,
 ): Promise<{ readonly done: Result | null; readonly userErrors: UserError[] }> {
   await context.operation.close();
@@ -53,6 +54,7 @@ export async function outcomeOf<Result extends object>(
     return { done: await act(), userErrors: [] };
   } catch (error) {
     if (!(error instanceof DomainError) || !callersFault.has(error.code)) throw error;
+    if (error.code === "FORBIDDEN") context.plane.denials.note(context.scope, "GraphQL mutation", error.message);
     const field = typeof error.facts["field"] === "string" ? [error.facts["field"]] : null;
     return { done: null, userErrors: [{ code: error.code, field, message: error.message }] };
   }

@@ -47,6 +47,13 @@ test("a request beyond the caller's rights is recorded with its actor and the op
     expect(detail.reason).toMatch(/lacks/);
   }
 
+  const admin = await world.key(tenant, ["admin:read", "admin:write"]);
+  const wider = 'mutation { apiKeyCreate(input: {name: "wider", scopes: [RUNS_READ]}) { userErrors { code } } }';
+  expect((await askGraphql(world.url, admin, wider)).data.apiKeyCreate.userErrors).toEqual([{ code: "FORBIDDEN" }]);
+  await until("the mutation's is recorded", async () =>
+    (await denials(tenant.id)).some(({ target_id: target }) => target === "GraphQL mutation"),
+  );
+
   const runner = rawRunner({
     address: world.grpcAddress,
     token: await world.runnerToken("python"),

@@ -27,7 +27,7 @@ test("the names of runs that were reported elsewhere do not pile up, and those t
     return taken;
   };
   const [long] = (await take(1)) as [RunRef];
-  for (let round = 0; round < 5; round++) {
+  for (let round = 0; round < 3; round++) {
     const runs = await take(90);
     await runner.heartbeat(long);
     for (const { verdict } of await elsewhere.report(...runs.map((run) => ({ run, outcome: Outcome.OUTCOME_SUCCESS }))))
@@ -40,4 +40,4 @@ test("the names of runs that were reported elsewhere do not pile up, and those t
   expect([...(session?.held.values() ?? [])].map(({ runId }) => runId)).toContain(long.runId);
   runner.close();
   elsewhere.close();
-});
+}, 120_000);
