@@ -11,7 +11,7 @@ import {
 import type { HeldRun } from "./held-run.js";
 import { isTrusted } from "./lease.js";
 import type { Logger } from "./log.js";
-import { isDrained, type Outbox, seal } from "./outbox.js";
+import { endTurn, isDrained, openLoad, seal, underWay, whenSealed } from "./outbox.js";
 import { describeCallError } from "./transport.js";
 
 // One stream per process for the events of all its runs.
@@ -20,12 +20,20 @@ import { describeCallError } from "./transport.js";
 // passed since its last batch, or 16 of them or 4 KB are there. Everything that is not a token leaves at once and takes the waiting tokens along,
 // so that order is kept. When the plane says "slow down", the window grows, and it shrinks again when the plane has been quiet for a while.
 //
+// Latency under a flood is what waits divided by the rate, so what is under way is bounded: all runs share one window, and a run whose share is under
+// way waits for an acknowledgement. Meanwhile it fills a batch as large as its share, and then its `emit` waits: no run makes more than that in one
+// turn, and a sibling's first event leaves in the next. A batch of a run of which nothing is under way always leaves.
+//
 // When the stream breaks, nothing is lost: every batch that was not acknowledged is written again to the next stream. A stream on which
 // acknowledgements stay away for too long is taken for broken.
 
 const WINDOW_MS = 8;
-const BATCH_EVENTS = 16;
-const BATCH_BYTES = 4 * 1024;
+/** In loads: 16 events or 4 KB. */
+const BATCH_LOAD = 16;
+/** What all runs together may have under way, in loads. */
+const STREAM_WINDOW = 4_096;
+/** What one run may have under way when it is alone. */
+const RUN_WINDOW = 512;
 const MAX_WIDENING = 32;
 const QUIET_MS = 5_000;
 /** Several batches share a message up to this size. */
@@ -38,10 +46,12 @@ type Call = ClientDuplexStream<StreamEventsRequest, StreamEventsResponse>;
 
 export interface EventStream {
   /**
-   * The run has something to send. Answers with a promise when its batch is full: code that makes tokens without ever waiting for anything else
-   * would otherwise not let them leave.
+   * The run has something to send. Answers with a promise when its batch is full: code that makes events without ever waiting for anything else
+   * would otherwise not let them leave, nor those of other runs.
    */
-  touch(run: HeldRun, delta: boolean): Promise<void> | undefined;
+  touch(run: HeldRun, delta: boolean, paced?: boolean): Promise<void> | undefined;
+  /** The plane has stored something of the run: what waited for that may leave. */
+  acknowledged(run: HeldRun): void;
   /** The run's unsent events will travel with its report, or not at all. */
   withhold(run: HeldRun): void;
   /** Sends everything of the run that was not acknowledged, after a short delay: what caused the disorder may still be under way. */
@@ -76,42 +86,30 @@ export function createEventStream(options: EventStreamOptions): EventStream {
   let reopenTimer: NodeJS.Timeout | undefined;
   let widening = 1;
   let widenedAt = 0;
-  /** The next turn of the event loop, in which full batches leave. */
-  let turn: { promise: Promise<void>; resolve: () => void } | undefined;
+  /** A run's share of the window, as of the last flush. */
+  let share = RUN_WINDOW;
 
-  function touch(run: HeldRun, delta: boolean): Promise<void> | undefined {
+  function touch(run: HeldRun, delta: boolean, paced = false): Promise<void> | undefined {
     const { outbox } = run;
     const now = performance.now();
-    const full = isFull(outbox, now);
+    if (widening > 1 && now - widenedAt > QUIET_MS) widening = 1;
+    const load = openLoad(outbox);
+    const full = load >= Math.min(BATCH_LOAD * widening, share);
     const dueAt = delta && !full ? Math.max(now, outbox.leftAt + WINDOW_MS * widening) : now;
     if (dueAt < outbox.dueAt) outbox.dueAt = dueAt;
     due.add(run);
     schedule(outbox.dueAt, now);
-    return full && delta ? nextTurn() : undefined;
+    if (!full || !(delta || paced)) return undefined;
+    // Without a stream nothing leaves: what may gather then is for the outbox to say.
+    if (call === undefined || !paced) return new Promise((resolve) => setImmediate(resolve));
+    return load < share && underWay(outbox) >= share ? undefined : whenSealed(outbox);
   }
 
-  function isFull({ open }: Outbox, now: number): boolean {
-    if (widening > 1 && now - widenedAt > QUIET_MS) widening = 1;
-    return open !== undefined && (open.count >= BATCH_EVENTS * widening || open.bytes >= BATCH_BYTES * widening);
-  }
-
-  /** When full batches have left; while the stream takes nothing, when it takes something again. */
-  function nextTurn(): Promise<void> {
-    if (turn === undefined) {
-      let resolve = (): void => {};
-      const promise = new Promise<void>((done) => {
-        resolve = done;
-      });
-      turn = { promise, resolve };
-      if (!blocked) setImmediate(endTurn);
-    }
-    return turn.promise;
-  }
-
-  function endTurn(): void {
-    if (blocked) return;
-    turn?.resolve();
-    turn = undefined;
+  /** Everything that is under way, shared out among the runs that are sending. */
+  function shareOut(): void {
+    let sending = 0;
+    for (const { outbox } of options.held()) if (outbox.sent > 0 || outbox.open !== undefined) sending += 1;
+    share = Math.max(BATCH_LOAD, Math.min(RUN_WINDOW, Math.floor(STREAM_WINDOW / Math.max(1, sending))));
   }
 
   function schedule(at: number, now: number): void {
@@ -134,6 +132,7 @@ export function createEventStream(options: EventStreamOptions): EventStream {
     const now = performance.now();
     // A timer may fire a fraction of a millisecond early.
     const horizon = now + 0.5;
+    shareOut();
     let next = Number.POSITIVE_INFINITY;
     let message: EventBatch[] = [];
     let bytes = 0;
@@ -149,12 +148,16 @@ export function createEventStream(options: EventStreamOptions): EventStream {
         next = Math.min(next, outbox.dueAt);
         continue;
       }
-      seal(outbox);
-      outbox.dueAt = Number.POSITIVE_INFINITY;
+      let flying = underWay(outbox);
+      // Its next acknowledgement brings it back.
+      if (flying >= share) continue;
       outbox.leftAt = now;
-      while (outbox.sent < outbox.sealed.length) {
+      while (flying < share) {
+        if (outbox.sent === outbox.sealed.length) seal(outbox);
+        if (outbox.sent === outbox.sealed.length) break;
         const sealed = outbox.sealed[outbox.sent]!;
         outbox.sent += 1;
+        flying += sealed.load;
         sealed.sentAt = now;
         message.push(sealed.batch);
         bytes += sealed.bytes;
@@ -165,7 +168,7 @@ export function createEventStream(options: EventStreamOptions): EventStream {
           if (blocked) break;
         }
       }
-      if (outbox.sent === outbox.sealed.length) due.delete(run);
+      if (outbox.sent === outbox.sealed.length && outbox.open === undefined) due.delete(run);
     }
     if (message.length > 0) write({ hello: undefined, batches: message });
     if (next !== Number.POSITIVE_INFINITY) schedule(next, now);
@@ -191,7 +194,6 @@ export function createEventStream(options: EventStreamOptions): EventStream {
       if (call !== opened) return;
       blocked = false;
       if (due.size > 0) flush();
-      endTurn();
     });
     opened.on("error", (error: Error) => lost(opened, describeCallError(error)));
     opened.on("end", () => lost(opened, "the plane ended the stream"));
@@ -224,10 +226,12 @@ export function createEventStream(options: EventStreamOptions): EventStream {
     if (call !== opened) return;
     call = undefined;
     blocked = false;
-    endTurn();
     opened.on("error", () => {});
     opened.cancel();
-    for (const run of options.held()) run.outbox.sent = 0;
+    for (const { outbox } of options.held()) {
+      outbox.sent = 0;
+      endTurn(outbox);
+    }
     options.onDown();
     if (ended) return;
     const delayMs = nextDelayMs(reopenBackoff);
@@ -237,6 +241,12 @@ export function createEventStream(options: EventStreamOptions): EventStream {
 
   return {
     touch,
+    acknowledged: (run) => {
+      if (!due.has(run)) return;
+      const { outbox } = run;
+      const now = performance.now();
+      schedule(outbox.sent < outbox.sealed.length ? now : outbox.dueAt, now);
+    },
     withhold: (run) => {
       due.delete(run);
     },
@@ -267,7 +277,7 @@ export function createEventStream(options: EventStreamOptions): EventStream {
       const closing = call;
       call = undefined;
       blocked = false;
-      endTurn();
+      for (const { outbox } of options.held()) endTurn(outbox);
       closing?.on("error", () => {});
       closing?.end();
     },

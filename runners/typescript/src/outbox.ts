@@ -16,11 +16,16 @@ import {
 // Events are numbered 1, 2, 3, … within (run, generation) when they are emitted. They gather in an open batch; sealing fixes a batch for ever:
 // a resend repeats the same bytes under the same numbers, so the plane can tell a repetition from news. Sealed batches stay until an
 // acknowledgement covers them. `sent` counts those at the head of `sealed` that were written to the *current* stream; a new stream starts at 0.
+//
+// What is under way is measured in loads: an event is one, and a large event is as many as its bytes.
 
 /** Above this, `emit` answers with a promise that waits until half of it was acknowledged. */
 export const SOFT_LIMIT_BYTES = 1024 * 1024;
 /** Above this, emitting fails: the code does not await its emits, and memory has an end. */
 export const HARD_LIMIT_BYTES = 64 * 1024 * 1024;
+
+/** A load of an event that is larger than most. */
+const LOAD_BYTES = 256;
 
 export interface OutgoingEvent {
   /** From `eventHead`. */
@@ -30,6 +35,8 @@ export interface OutgoingEvent {
   readonly legacyBody: string;
   /** A token delta: it may wait for company and may be pruned after the run. Everything else leaves at once. */
   readonly delta: boolean;
+  /** Code that awaits it may be held up until its batch has left. What a graph says cannot be: its callbacks would overtake what waits. */
+  readonly paced?: boolean;
   readonly checkpoints?: readonly Checkpoint[];
   readonly writes?: readonly PendingWrite[];
   readonly blobs?: readonly Blob[];
@@ -62,6 +69,7 @@ export interface SealedBatch {
   readonly batch: EventBatch;
   readonly last: number;
   readonly bytes: number;
+  readonly load: number;
   /** On the monotone clock; 0 before the first sending. */
   sentAt: number;
 }
@@ -84,7 +92,14 @@ export interface Outbox {
   closed: (() => RunnerError) | undefined;
   /** Checkpoints that had a successor before the plane heard of them. */
   readonly outlived: Set<string>;
-  room: { promise: Promise<void>; resolve: () => void } | undefined;
+  room: Signal | undefined;
+  /** Whoever fills the open batch waits here until it is sealed. */
+  turn: Signal | undefined;
+}
+
+interface Signal {
+  readonly promise: Promise<void>;
+  readonly resolve: () => void;
 }
 
 export function createOutbox(run: RunRef): Outbox {
@@ -101,6 +116,7 @@ export function createOutbox(run: RunRef): Outbox {
     closed: undefined,
     outlived: new Set(),
     room: undefined,
+    turn: undefined,
   };
 }
 
@@ -207,14 +223,43 @@ export function isCrowded(outbox: Outbox): boolean {
 /** Resolves when there is room for more; at once while the outbox is below its soft limit. */
 export function whenRoom(outbox: Outbox): Promise<void> {
   if (!isCrowded(outbox)) return taken;
-  if (outbox.room === undefined) {
-    let resolve = (): void => {};
-    const promise = new Promise<void>((done) => {
-      resolve = done;
-    });
-    outbox.room = { promise, resolve };
-  }
+  outbox.room ??= createSignal();
   return outbox.room.promise;
+}
+
+function createSignal(): Signal {
+  let resolve = (): void => {};
+  const promise = new Promise<void>((done) => {
+    resolve = done;
+  });
+  return { promise, resolve };
+}
+
+/** Resolves when the open batch has left, or will never leave. */
+export function whenSealed(outbox: Outbox): Promise<void> {
+  outbox.turn ??= createSignal();
+  return outbox.turn.promise;
+}
+
+/** Lets go on who waits for the open batch to leave. */
+export function endTurn(outbox: Outbox): void {
+  outbox.turn?.resolve();
+  outbox.turn = undefined;
+}
+
+function loadOf(count: number, bytes: number): number {
+  return Math.max(count, Math.ceil(bytes / LOAD_BYTES));
+}
+
+export function openLoad({ open }: Outbox): number {
+  return open === undefined ? 0 : loadOf(open.count, open.bytes);
+}
+
+/** What was written to the current stream and is not acknowledged. */
+export function underWay(outbox: Outbox): number {
+  let load = 0;
+  for (let at = 0; at < outbox.sent; at += 1) load += outbox.sealed[at]!.load;
+  return load;
 }
 
 /** Fixes the open batch. Nothing is ever added to a sealed one. */
@@ -223,6 +268,7 @@ export function seal(outbox: Outbox): void {
   if (open === undefined) return;
   outbox.open = undefined;
   outbox.dueAt = Number.POSITIVE_INFINITY;
+  endTurn(outbox);
   const segments: Segment[] = open.segments.map(({ retention, events }) => ({
     retention,
     count: events.length,
@@ -230,7 +276,8 @@ export function seal(outbox: Outbox): void {
   }));
   const { first, checkpoints, writes, blobs, steps } = open;
   const batch: EventBatch = { run: outbox.run, first, segments, checkpoints, writes, blobs, steps };
-  outbox.sealed.push({ batch, last: first + open.count - 1, bytes: open.bytes, sentAt: 0 });
+  const { count, bytes } = open;
+  outbox.sealed.push({ batch, last: first + count - 1, bytes, load: loadOf(count, bytes), sentAt: 0 });
 }
 
 /** Forgets what the plane has stored. */
@@ -291,12 +338,14 @@ function wholeTail(outbox: Outbox): EventBatch | undefined {
 /** Takes no event any more; `why` is what a late emit throws. Whoever waits for room goes on and meets it there. */
 export function close(outbox: Outbox, why: () => RunnerError): void {
   outbox.closed ??= why;
+  endTurn(outbox);
   makeRoom(outbox);
 }
 
 /** Drops everything: nothing of this run may be sent any more. */
 export function discard(outbox: Outbox, why: RunnerError): void {
   outbox.closed = () => why;
+  endTurn(outbox);
   makeRoom(outbox);
   outbox.sealed.length = 0;
   outbox.sent = 0;

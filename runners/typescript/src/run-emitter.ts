@@ -80,7 +80,7 @@ export function createRunEmitter(execution: Execution): RunEmitter {
   }
 
   function send(head: Uint8Array, body: string, legacyBody = "", delta = false): Promise<void> {
-    return execution.emit({ head, body, legacyBody, delta });
+    return execution.emit({ head, body, legacyBody, delta, paced: true });
   }
 
   function sendValues(json: string): Promise<void> {

@@ -207,7 +207,7 @@ export function createSession(options: SessionOptions): Session {
       }
       return rejected;
     }
-    const turn = stream.touch(run, event.delta);
+    const turn = stream.touch(run, event.delta, event.paced);
     return turn === undefined || isCrowded(run.outbox) ? whenRoom(run.outbox) : turn;
   }
 
@@ -268,6 +268,7 @@ export function createSession(options: SessionOptions): Session {
       case BatchVerdict.BATCH_VERDICT_STORED:
         if (run.outbox.acknowledged === 0) heartbeat.confirmed(run);
         acknowledge(run.outbox, stored);
+        stream.acknowledged(run);
         break;
       case BatchVerdict.BATCH_VERDICT_OUT_OF_ORDER:
         disordered(run, stored);
