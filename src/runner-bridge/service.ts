@@ -12,7 +12,7 @@ import { getJob } from "./get-job.js";
 import type { OpenCalls } from "./open-calls.js";
 import { settleReport } from "./report-status.js";
 import type { CancelStream, EventStream, Sessions } from "./sessions.js";
-import { serveEventStream } from "./stream-events.js";
+import { type Intake, serveEventStream } from "./stream-events.js";
 import { fromWireRun, toWireRun } from "./wire.js";
 
 const maxRunsPerCall = 1_000;
@@ -80,6 +80,8 @@ export function createRunnerService(
     return sessions.of(runnerId as RunnerId, { poolId: scope.poolId, kind: scope.kind });
   };
 
+  const intake: Intake = { sending: 0 };
+
   return {
     getJob: (call, callback) =>
       unary(call, callback, async (scope, gone) => {
@@ -111,7 +113,7 @@ export function createRunnerService(
         .then(() => authenticate(stream.metadata))
         .then((scope) => {
           if (stream.cancelled) return;
-          serveEventStream(plane, sessions, scope, stream, fail);
+          serveEventStream(plane, sessions, scope, stream, intake, fail);
           watch(stream);
           stream.resume();
         })

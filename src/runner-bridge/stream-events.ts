@@ -16,9 +16,19 @@ import type { Appended } from "../store/run-path/append.js";
 import type { EventStream, Session, Sessions } from "./sessions.js";
 import { fromWireBatch, fromWireRun } from "./wire.js";
 
-// A runner may have this many batches of one stream in flight here before its stream is paused: HTTP/2 flow control then holds it back.
-const pauseAbove = 512;
-const resumeBelow = 128;
+// What waits here to be stored, over all streams: about 200 ms of a flood. The streams that send share it, a load is an event or 256 bytes, and one
+// that has more than its share is paused: HTTP/2 flow control then holds its runner back.
+const loadBound = 16_384;
+const leastShare = 512;
+
+/** What the open streams of this process have in flight. */
+export interface Intake {
+  sending: number;
+}
+
+function shareOf(intake: Intake): number {
+  return Math.max(leastShare, loadBound / Math.max(1, intake.sending));
+}
 
 const verdicts = {
   stored: BatchVerdict.BATCH_VERDICT_STORED,
@@ -26,17 +36,25 @@ const verdicts = {
   superseded: BatchVerdict.BATCH_VERDICT_SUPERSEDED,
 } as const;
 
+/** At least 1, whole, and no more than what was sent, whatever the runner says of it. */
+function loadOf({ segments }: EventBatch): number {
+  let load = 1;
+  for (const { count, events } of segments) load += Math.max(Math.min(count, events.length), events.length >> 8);
+  return load;
+}
+
 /** Serves one event stream: batches up, acknowledgements down, one message a tick. `fail` ends the stream with an error. */
 export function serveEventStream(
   plane: Plane,
   sessions: Sessions,
   scope: RunnerScope,
   stream: EventStream,
+  intake: Intake,
   fail: (error: unknown) => void,
 ): void {
   const queue = { poolId: scope.poolId, kind: scope.kind };
   let session: Session | undefined;
-  let inFlight = 0;
+  let load = 0;
   let paused = false;
   let done = false;
   let acknowledgements: Acknowledgement[] = [];
@@ -95,19 +113,22 @@ export function serveEventStream(
     if (!session) return end(invalidInput("hello", "the first message of a stream says who sends it"));
     session.heardAt = plane.clock.monotonic();
     for (const batch of request.batches) {
-      inFlight++;
+      const cost = loadOf(batch);
+      if (load === 0) intake.sending++;
+      load += cost;
       take(batch)
         // The runner keeps what was not acknowledged and sends it again on its next stream.
         .catch((error: unknown) => end(error))
         .finally(() => {
-          inFlight--;
-          if (paused && inFlight < resumeBelow && !done) {
+          load -= cost;
+          if (load === 0) intake.sending--;
+          if (paused && load <= shareOf(intake) / 2 && !done) {
             paused = false;
             stream.resume();
           }
         });
     }
-    if (!paused && inFlight > pauseAbove) {
+    if (!paused && load > shareOf(intake)) {
       paused = true;
       stream.pause();
       stream.write({

@@ -72,6 +72,8 @@ interface Feed {
   end: RunEnd | undefined;
   readonly followers: Set<Follower>;
   readonly waiters: Set<(result: RunResult | null) => void>;
+  /** Some of its events were delivered. */
+  isHeard: boolean;
   idleTicks: number;
 }
 
@@ -111,6 +113,8 @@ export function createFeeds(
 ): Feeds {
   const feeds = new Map<RunKey, Feed>();
   const dirty = new Set<Feed>();
+  /** Whose followers have not got an event yet: they go before the rest of a flood. */
+  const fresh = new Set<Feed>();
   let ringBytes = 0;
   let followerCount = 0;
   let scheduled = false;
@@ -118,7 +122,16 @@ export function createFeeds(
   const feedOf = (key: RunKey): Feed => {
     let feed = feeds.get(key);
     if (!feed) {
-      feed = { key, ring: [], known: 0, end: undefined, followers: new Set(), waiters: new Set(), idleTicks: 0 };
+      feed = {
+        key,
+        ring: [],
+        known: 0,
+        end: undefined,
+        followers: new Set(),
+        waiters: new Set(),
+        isHeard: false,
+        idleTicks: 0,
+      };
       feeds.set(key, feed);
     }
     return feed;
@@ -157,7 +170,7 @@ export function createFeeds(
   const touch = (feed: Feed): void => {
     feed.idleTicks = 0;
     if (feed.followers.size > 0) {
-      dirty.add(feed);
+      (feed.isHeard ? dirty : fresh).add(feed);
       if (!scheduled) {
         scheduled = true;
         setImmediate(flush);
@@ -169,13 +182,15 @@ export function createFeeds(
   const flush = (): void => {
     scheduled = false;
     const until = performance.now() + 8;
-    for (const feed of dirty) {
-      dirty.delete(feed);
-      for (const follower of feed.followers) pump(feed, follower);
-      if (performance.now() > until && dirty.size > 0) {
-        scheduled = true;
-        setImmediate(flush);
-        return;
+    for (const lane of [fresh, dirty]) {
+      for (const feed of lane) {
+        lane.delete(feed);
+        for (const follower of feed.followers) pump(feed, follower);
+        if (performance.now() > until && fresh.size + dirty.size > 0) {
+          scheduled = true;
+          setImmediate(flush);
+          return;
+        }
       }
     }
   };
@@ -192,6 +207,7 @@ export function createFeeds(
       const from = follower.cursor + 1;
       const last = ready.at(-1) as LogChunk;
       follower.cursor = last.firstSeq + last.count - 1;
+      feed.isHeard = true;
       follower.sink.deliver(ready, from);
     }
     if (feed.end && follower.cursor >= feed.end.lastSeq) {

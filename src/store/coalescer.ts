@@ -4,6 +4,9 @@ import { classifyFailure } from "./client.js";
 // Concurrent callers share statements: items are collected while a flush is in flight and written by the next one. There is no timer, so an idle
 // caller waits for nothing, and a batch of one is the simple case. An item is answered after its batch committed.
 //
+// How long an item waits is what is before it, divided by the rate. So a batch is bounded by its load and not only by its length, and an urgent item
+// goes before what is not; items with a key in common keep their order.
+//
 // When a statement is refused (a constraint, a bad byte), its batch is halved until the culprit stands alone and only that caller fails. When the
 // connection broke, nobody knows whether the batch was committed: it is sent again with `again` set, and the statement tells an item that was written
 // before from a new one (its guards make it idempotent). Callers are answered only after that.
@@ -16,6 +19,11 @@ export interface CoalescerOptions<Item, Result> {
   readonly tenant: (item: Item) => string;
   readonly flush: (items: readonly Item[], again: boolean) => Promise<readonly Result[]>;
   readonly maxBatch: number;
+  /** What an item costs, and what a batch may cost before it is closed; by default items are equal. */
+  readonly load?: (item: Item) => number;
+  readonly maxLoad?: number;
+  /** Goes before what is not urgent. Only for items that come before all others with their keys. */
+  readonly urgent?: (item: Item) => boolean;
   /** Items that may wait. Beyond it callers get OVERLOADED at once. */
   readonly maxWaiting: number;
   /** For how long a batch whose outcome is unknown, or that must be retried, is tried again. */
@@ -26,6 +34,7 @@ export interface CoalescerOptions<Item, Result> {
 
 interface Waiter<Item, Result> {
   readonly item: Item;
+  readonly isUrgent: boolean;
   readonly resolve: (result: Result) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -64,9 +73,10 @@ export function createCoalescer<Item, Result>(options: CoalescerOptions<Item, Re
       );
     }
     return new Promise<Result>((resolve, reject) => {
-      const waiter = { item, resolve, reject };
-      if (line) line.push(waiter);
-      else waiting.set(tenant, [waiter]);
+      const waiter = { item, isUrgent: options.urgent?.(item) ?? false, resolve, reject };
+      if (!line) waiting.set(tenant, [waiter]);
+      else if (waiter.isUrgent) line.splice(firstUnhurried(line), 0, waiter);
+      else line.push(waiter);
       waitingCount++;
       schedule();
     });
@@ -100,6 +110,9 @@ export function createCoalescer<Item, Result>(options: CoalescerOptions<Item, Re
   /** Round robin over tenants; items whose key is in flight or in this batch already stay, in order. */
   const takeBatch = (): Waiter<Item, Result>[] => {
     const batch: Waiter<Item, Result>[] = [];
+    const maxLoad = options.maxLoad ?? Number.POSITIVE_INFINITY;
+    let load = 0;
+    const isFull = (): boolean => batch.length >= options.maxBatch || load >= maxLoad;
     const lines = [...waiting.entries()].map(([tenant, line]) => ({
       tenant,
       line,
@@ -107,10 +120,10 @@ export function createCoalescer<Item, Result>(options: CoalescerOptions<Item, Re
       kept: [] as Waiter<Item, Result>[],
       heldKeys: new Set<string>(),
     }));
-    for (let open = lines.length; open > 0 && batch.length < options.maxBatch; ) {
+    for (let open = lines.length; open > 0 && !isFull(); ) {
       open = 0;
       for (const row of lines) {
-        if (batch.length >= options.maxBatch) break;
+        if (isFull()) break;
         while (row.at < row.line.length) {
           const waiter = row.line[row.at++] as Waiter<Item, Result>;
           const keys = options.keys(waiter.item);
@@ -121,6 +134,7 @@ export function createCoalescer<Item, Result>(options: CoalescerOptions<Item, Re
           }
           for (const key of keys) busyKeys.add(key);
           batch.push(waiter);
+          load += options.load?.(waiter.item) ?? 0;
           break;
         }
         if (row.at < row.line.length) open++;
@@ -180,6 +194,13 @@ export function createCoalescer<Item, Result>(options: CoalescerOptions<Item, Re
     drained: () =>
       inFlight === 0 && waitingCount === 0 ? Promise.resolve() : new Promise((resolve) => idle.push(resolve)),
   };
+}
+
+/** Where the urgent ones at the head of a line end. */
+function firstUnhurried(line: readonly { readonly isUrgent: boolean }[]): number {
+  let at = 0;
+  while (at < line.length && line[at]?.isUrgent) at++;
+  return at;
 }
 
 function pause(ms: number): Promise<void> {

@@ -176,3 +176,31 @@ test("a run that nobody follows is forgotten after a few polls", async () => {
   for (let i = 0; i < 10; i++) await feeds.poll();
   expect(feeds.counts()).toEqual({ feeds: 0, followers: 0, ringBytes: 0 });
 });
+
+test("the first event of a run goes out before the rest of a flood", async () => {
+  const { feeds } = createWorld(1_000_000);
+  const order: string[] = [];
+  const follow = (name: string): void => {
+    const run = `t:${name}` as RunKey;
+    feeds.begin(run);
+    feeds.follow(run, 1, first, {
+      deliver: () => {
+        order.push(name);
+      },
+      ended: () => {},
+      failed: () => {},
+      buffered: () => 0,
+    });
+  };
+  const say = (name: string, seq: number): void =>
+    feeds.push(`t:${name}` as RunKey, logChunk(seq, 1, Buffer.from("x")));
+  const flooding = Array.from({ length: 50 }, (_, n) => `flood ${n}`);
+  for (const name of [...flooding, "new"]) follow(name);
+  for (const name of flooding) say(name, 2);
+  await settle();
+  expect(order).toEqual(flooding);
+  for (const name of flooding) say(name, 3);
+  say("new", 2);
+  await settle();
+  expect(order.slice(50)).toEqual(["new", ...flooding]);
+});

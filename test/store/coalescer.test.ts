@@ -8,6 +8,8 @@ interface Item {
   readonly key: string;
   readonly tenant: string;
   readonly isBad?: boolean;
+  readonly load?: number;
+  readonly isUrgent?: boolean;
 }
 
 const refused = (): Error => Object.assign(new Error("refused by the database"), { code: "23514" });
@@ -43,6 +45,41 @@ const items = fc
   );
 
 describe("a coalescer", () => {
+  test("what is urgent passes a flood that waits, and no batch is heavier than one flush may be", async () => {
+    const flushed: Item[][] = [];
+    let go = (): void => {};
+    const held = new Promise<void>((resolve) => {
+      go = resolve;
+    });
+    const coalescer = createCoalescer(
+      options({
+        parallel: 1,
+        maxBatch: 100,
+        load: (item) => item.load ?? 1,
+        maxLoad: 50,
+        urgent: (item) => item.isUrgent ?? false,
+        flush: async (batch) => {
+          flushed.push([...batch]);
+          await held;
+          return batch.map((item) => item.id);
+        },
+      }),
+    );
+    const heavy = (id: number): Item => ({ id, key: `flood ${id}`, tenant: "t", load: 10 });
+    const answers = Array.from({ length: 30 }, (_, id) => coalescer.add(heavy(id)));
+    await new Promise((resolve) => setImmediate(resolve));
+    for (const id of [100, 101]) {
+      answers.push(coalescer.add({ id, key: `new ${id}`, tenant: "t", load: 1, isUrgent: true }));
+    }
+    go();
+    await Promise.all(answers);
+    expect(flushed[1]?.slice(0, 2).map((item) => item.id)).toEqual([100, 101]);
+    const loads = flushed.map((batch) => batch.reduce((sum, item) => sum + (item.load ?? 1), 0));
+    expect(Math.max(...loads)).toBeLessThan(50 + 10);
+    const flood = flushed.flat().filter((item) => !item.isUrgent);
+    expect(flood.map((item) => item.id)).toEqual(Array.from({ length: 30 }, (_, id) => id));
+  });
+
   test("answers every item once with its own result, never has equal keys in flight, and keeps their order", async () => {
     await fc.assert(
       fc.asyncProperty(items, fc.integer({ min: 1, max: 3 }), async (list, parallel) => {

@@ -79,6 +79,10 @@ export function createRunPath(stores: Stores, limits: Limits, takers: Takers): R
     name: "append",
     keys: run,
     parallel: 2,
+    // A flush of about 20 ms. A run's first event passes what others have to say.
+    load: appendLoad,
+    maxLoad: 2_048,
+    urgent: (item) => item.first === 1,
     flush: (items, again) => appendEvents(pool, items, again, limits.leaseMs),
   });
   const renew = createCoalescer<HeldRun, Renewed>({
@@ -108,4 +112,11 @@ export function createRunPath(stores: Stores, limits: Limits, takers: Takers): R
       await Promise.all([create, claim, append, renew, finish].map((coalescer) => coalescer.drained()));
     },
   };
+}
+
+/** What a batch of events costs: an event is one, and a large event is as many as its bytes. */
+function appendLoad(item: AppendItem): number {
+  let load = 0;
+  for (const { count, body } of item.segments) load += Math.max(count, body.length / 256);
+  return load;
 }
