@@ -21,7 +21,7 @@ const ownedPackage = (name, packages, owners) =>
     { path: packages.map((pack) => `node_modules/${pack}/`) },
   );
 
-const facades = ["schema", "agent-protocol", "runner-bridge", "workers"];
+const facades = ["schema", "agent-protocol", "runner-bridge", "sign-in", "workers"];
 // Files that start, wire or operate the whole: they may import everything.
 const edges = "^src/(main|compose|http)[.]ts$|^src/(cli|dev)/";
 
@@ -54,6 +54,7 @@ module.exports = {
       { path: ["^src/generated/prisma/", "node_modules/(@prisma|pg|pg-[a-z-]+)/"] },
     ),
     ownedPackage("one-door-to-redis", ["bullmq", "ioredis"], ["platform/", "store/queue-schema[.]ts$"]),
+    ownedPackage("one-door-to-providers", ["openid-client"], ["platform/oidc[.]ts$"]),
     ownedPackage("one-door-to-runners", ["@grpc/grpc-js"], ["runner-bridge/", "generated/"]),
     ban(
       "cross-tenant-reads-are-rare",

@@ -199,8 +199,14 @@ create table api_key (
   expires_at timestamp with time zone,
   revoked_at timestamp with time zone,
   last_used_at timestamp with time zone,
+  member_id uuid,
+  service_account_id uuid,
+  agent_ids uuid[] not null default '{}'::uuid[],
   constraint api_key_pkey PRIMARY KEY (tenant_id, id),
   constraint api_key_public_id_key UNIQUE (public_id),
+  constraint api_key_one_owner CHECK (((member_id IS NULL) OR (service_account_id IS NULL))),
+  constraint api_key_member FOREIGN KEY (tenant_id, member_id) REFERENCES member(tenant_id, id),
+  constraint api_key_service_account FOREIGN KEY (tenant_id, service_account_id) REFERENCES service_account(tenant_id, id),
   constraint api_key_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id)
 );
 CREATE INDEX api_key_by_created ON public.api_key USING btree (tenant_id, created_at DESC, id DESC);
@@ -445,6 +451,43 @@ grant delete on interrupt to fairlead_sweeper;
 grant insert, select, update on interrupt to fairlead_app;
 grant select (tenant_id, thread_id, id, run_id) on interrupt to fairlead_sweeper;
 
+-- table member of owner
+create table member (
+  tenant_id uuid not null,
+  id uuid not null,
+  email text not null,
+  name text,
+  role text not null,
+  status text not null default 'invited'::text,
+  issuer text,
+  subject text,
+  version integer not null default 1,
+  created_by text not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  joined_at timestamp with time zone,
+  removed_at timestamp with time zone,
+  constraint member_pkey PRIMARY KEY (tenant_id, id),
+  constraint member_check CHECK (((issuer IS NULL) = (subject IS NULL))),
+  constraint member_check1 CHECK (((status <> 'active'::text) OR (subject IS NOT NULL))),
+  constraint member_email_check CHECK ((email = lower(email))),
+  constraint member_role_check CHECK ((role = ANY (ARRAY['owner'::text, 'admin'::text, 'security_admin'::text, 'billing_admin'::text, 'developer'::text, 'approver'::text, 'auditor'::text, 'viewer'::text]))),
+  constraint member_status_check CHECK ((status = ANY (ARRAY['invited'::text, 'active'::text, 'removed'::text]))),
+  constraint member_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id)
+);
+CREATE INDEX member_by_created ON public.member USING btree (tenant_id, created_at DESC, id DESC);
+CREATE UNIQUE INDEX member_email ON public.member USING btree (tenant_id, email) WHERE (status <> 'removed'::text);
+CREATE UNIQUE INDEX member_identity ON public.member USING btree (issuer, subject, tenant_id) WHERE (status <> 'removed'::text);
+CREATE INDEX member_invited ON public.member USING btree (email) WHERE (status = 'invited'::text);
+alter table member enable row level security;
+alter table member force row level security;
+create policy by_tenant on member for all to fairlead_app
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+create policy sweep on member for all to fairlead_sweeper
+  using (true)
+  with check (true);
+grant insert, select, update on member to fairlead_app;
+grant select on member to fairlead_sweeper;
+
 -- table run of owner
 create table run (
   tenant_id uuid not null,
@@ -660,6 +703,61 @@ grant insert, select, update on runner_token to fairlead_app;
 grant select on runner_token to fairlead_sweeper;
 grant update (last_used_at) on runner_token to fairlead_sweeper;
 
+-- table service_account of owner
+create table service_account (
+  tenant_id uuid not null,
+  id uuid not null,
+  name text not null,
+  role text not null,
+  version integer not null default 1,
+  created_by text not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  removed_at timestamp with time zone,
+  constraint service_account_pkey PRIMARY KEY (tenant_id, id),
+  constraint service_account_role_check CHECK ((role = ANY (ARRAY['admin'::text, 'security_admin'::text, 'billing_admin'::text, 'developer'::text, 'approver'::text, 'auditor'::text, 'viewer'::text]))),
+  constraint service_account_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id)
+);
+CREATE INDEX service_account_by_created ON public.service_account USING btree (tenant_id, created_at DESC, id DESC);
+alter table service_account enable row level security;
+alter table service_account force row level security;
+create policy by_tenant on service_account for all to fairlead_app
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+create policy sweep on service_account for all to fairlead_sweeper
+  using (true)
+  with check (true);
+grant insert, select, update on service_account to fairlead_app;
+grant select on service_account to fairlead_sweeper;
+
+-- table session of owner
+create table session (
+  tenant_id uuid not null,
+  id uuid not null,
+  member_id uuid not null,
+  public_id text not null,
+  secret_hash bytea not null,
+  sign_in_hash bytea not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  expires_at timestamp with time zone not null,
+  last_used_at timestamp with time zone not null default clock_timestamp(),
+  ended_at timestamp with time zone,
+  constraint session_pkey PRIMARY KEY (tenant_id, id),
+  constraint session_public_id_key UNIQUE (public_id),
+  constraint session_sign_in_hash_key UNIQUE (sign_in_hash),
+  constraint session_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id),
+  constraint session_tenant_id_member_id_fkey FOREIGN KEY (tenant_id, member_id) REFERENCES member(tenant_id, id)
+);
+CREATE INDEX session_by_member ON public.session USING btree (tenant_id, member_id) WHERE (ended_at IS NULL);
+alter table session enable row level security;
+alter table session force row level security;
+create policy by_tenant on session for all to fairlead_app
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+create policy sweep on session for all to fairlead_sweeper
+  using (true)
+  with check (true);
+grant insert, select, update on session to fairlead_app;
+grant select on session to fairlead_sweeper;
+grant update (last_used_at) on session to fairlead_sweeper;
+
 -- table step of owner
 create table step (
   tenant_id uuid not null,
@@ -767,8 +865,16 @@ create function api_key_find_v1(p_public_id text)
   returns TABLE(tenant_id uuid, id uuid, secret_hash bytea, previous_hash bytea, previous_expires_at timestamp with time zone, scopes text[], expires_at timestamp with time zone, revoked_at timestamp with time zone)
   language sql stable security definer
   set search_path=public, pg_temp
-  -- body of 168 characters, md5 5854a39d8a2047099096d64cd9faf7c8;
+  -- body of 250 characters, md5 c4102092b316d04696810ded2a95627e;
 grant execute on function api_key_find_v1(p_public_id text) to fairlead_app;
+
+-- function api_key_find_v2 of fairlead_sweeper
+create function api_key_find_v2(p_public_id text)
+  returns TABLE(tenant_id uuid, id uuid, secret_hash bytea, previous_hash bytea, previous_expires_at timestamp with time zone, scopes text[], expires_at timestamp with time zone, revoked_at timestamp with time zone, agent_ids uuid[], owner_kind text, owner_id uuid, owner_role text)
+  language sql stable security definer
+  set search_path=public, pg_temp
+  -- body of 709 characters, md5 fde5653c17630ee689decdb0aff3b858;
+grant execute on function api_key_find_v2(p_public_id text) to fairlead_app;
 
 -- function audit_append_v1 of fairlead_audit
 create function audit_append_v1(p_tenants uuid[], p_ids uuid[], p_actor_kinds text[], p_actor_ids text[], p_actions text[], p_target_kinds text[], p_target_ids text[], p_outcomes text[], p_details text[])
@@ -846,6 +952,14 @@ create function current_tenants()
 grant execute on function current_tenants() to fairlead_app;
 grant execute on function current_tenants() to fairlead_audit;
 grant execute on function current_tenants() to fairlead_sweeper;
+
+-- function member_find_v1 of fairlead_sweeper
+create function member_find_v1(p_issuer text, p_subject text, p_email text)
+  returns TABLE(tenant_id uuid, tenant_slug text, member_id uuid, status text)
+  language sql stable security definer
+  set search_path=public, pg_temp
+  -- body of 356 characters, md5 fef144f35afaed18a906ba851d76fab9;
+grant execute on function member_find_v1(p_issuer text, p_subject text, p_email text) to fairlead_app;
 
 -- function request_purge_v1 of fairlead_sweeper
 create function request_purge_v1(p_run_ms bigint, p_create_ms bigint, p_rows integer)
@@ -1272,6 +1386,22 @@ create function runner_token_find_v1(p_public_id text)
   set search_path=public, pg_temp
   -- body of 171 characters, md5 9e87f32e859b0533cd5e6b6d3a490bbd;
 grant execute on function runner_token_find_v1(p_public_id text) to fairlead_app;
+
+-- function session_find_v1 of fairlead_sweeper
+create function session_find_v1(p_public_id text)
+  returns TABLE(tenant_id uuid, id uuid, member_id uuid, secret_hash bytea, expires_at timestamp with time zone, last_used_at timestamp with time zone, ended_at timestamp with time zone, role text)
+  language sql stable security definer
+  set search_path=public, pg_temp
+  -- body of 262 characters, md5 e9014ef548e4d1575063758dc4c820da;
+grant execute on function session_find_v1(p_public_id text) to fairlead_app;
+
+-- function session_touch_v1 of fairlead_sweeper
+create function session_touch_v1(p_ids uuid[])
+  returns void
+  language sql volatile security definer
+  set search_path=public, pg_temp
+  -- body of 105 characters, md5 ea2d3a29691aca97b4a6ce40056f41ae;
+grant execute on function session_touch_v1(p_ids uuid[]) to fairlead_app;
 
 -- function set_tenants of owner
 create function set_tenants(p_tenants uuid[])

@@ -4,6 +4,7 @@ import { auditKeysOf } from "./governance/audit/signing-key.js";
 import { type Authenticator, createAuthenticator } from "./governance/authenticate.js";
 import type { CredentialOffice } from "./governance/change-credentials.js";
 import { createDenials } from "./governance/record-denials.js";
+import type { Site } from "./governance/session-cookie.js";
 import { startHttp } from "./http.js";
 import { systemClock } from "./platform/clock.js";
 import type { Config, DispatchPath } from "./platform/config.js";
@@ -177,7 +178,8 @@ async function assemble(config: Config, log: Log, services: Service[]): Promise<
       { name: "graphql reads", stop: reads.close },
       { name: "credential watch", stop: async () => watch.stop() },
     );
-    const graphql = { plane, office, signer, reads, watch };
+    const site: Site = { origin: config.publicUrl ? new URL(config.publicUrl).origin : "" };
+    const graphql = { plane, office, signer, reads, watch, site };
     const server = await startHttp(config, plane, authenticator, streams, queues, graphql);
     http = server;
     services.push({ name: "streams", stop: streams.stop }, server);

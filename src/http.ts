@@ -6,10 +6,12 @@ import type { Authenticator } from "./governance/authenticate.js";
 import type { Config } from "./platform/config.js";
 import type { JobQueues } from "./platform/job-queue.js";
 import { registry } from "./platform/metrics.js";
+import { createOidcProvider } from "./platform/oidc.js";
 import { uuidv7 } from "./platform/random.js";
 import type { Plane } from "./runs/plane.js";
 import type { GraphqlDeps } from "./schema/context.js";
 import { registerGraphql } from "./schema/server.js";
+import { registerSignIn } from "./sign-in/server.js";
 import { pingStores } from "./store/ping.js";
 
 export interface HttpServer {
@@ -43,6 +45,12 @@ export async function startHttp(
   });
   // Before the Agent Protocol, whose list of routes is its own; its hooks hold for all.
   const stopGraphql = await registerGraphql(app, graphql, authenticator);
+  const { oidcIssuer: issuer, oidcClientId: clientId, oidcClientSecret: clientSecret } = config;
+  await registerSignIn(app, {
+    ...{ office: graphql.office, site: graphql.site, authenticator, log: plane.log },
+    provider: issuer && clientId ? createOidcProvider({ issuer, clientId, clientSecret }) : null,
+    sessionMs: config.limits.sessionMs,
+  });
   await registerAgentProtocol(app, plane, authenticator, streams, config.corsOrigins);
 
   app.get("/livez", (_request, reply) => reply.send({ ok: true }));
@@ -56,6 +64,7 @@ export async function startHttp(
   await app.listen({ host: config.host, port: config.port });
   const address = app.server.address();
   const port = typeof address === "object" && address ? address.port : config.port;
+  graphql.site.origin ||= `http://${config.host}:${port}`;
   return {
     name: "http",
     url: `http://${config.host}:${port}`,

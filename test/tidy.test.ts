@@ -24,7 +24,7 @@ const everyLine = () => [1];
 /** The folders that the import rules know; a new one needs a rule there before it gets its first file. */
 const srcFolders = [
   ...["domain", "platform", "store", "governance", "catalog", "runs"],
-  ...["schema", "agent-protocol", "runner-bridge", "workers", "cli", "dev", "generated"],
+  ...["schema", "agent-protocol", "runner-bridge", "sign-in", "workers", "cli", "dev", "generated"],
 ];
 const srcFiles = ["main.ts", "compose.ts", "http.ts"];
 const testFolders = [

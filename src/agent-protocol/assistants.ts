@@ -6,6 +6,7 @@ import { withTenantReads } from "../store/reads.js";
 import { type FrontDoor, sendJson } from "./front-door.js";
 import { checkText, readBody, storableJson } from "./json-body.js";
 import { selectMembers } from "./select.js";
+import { selected } from "./selected-agents.js";
 import { assistantMembers, toWireAssistant, toWireSchemas } from "./wire.js";
 
 const searchSchema = z.object({
@@ -21,13 +22,13 @@ const searchSchema = z.object({
 
 export function assistantRoutes(app: FastifyInstance, door: FrontDoor): void {
   const { plane } = door;
-  const find = (request: FastifyRequest, scope: Scope): Promise<Agent> => {
+  const find = async (request: FastifyRequest, scope: Scope): Promise<Agent> => {
     const { assistant_id: assistant } = request.params as { assistant_id: string };
-    return plane.agents.resolve(scope, checkText("assistant_id", assistant));
+    return selected(scope, await plane.agents.resolve(scope, checkText("assistant_id", assistant)), assistant);
   };
 
   app.post("/assistants/search", async (request, reply) => {
-    const scope = door.scopeOf(request, "runs:read");
+    const scope = door.scopeOf(request, "agents:read");
     const { given, slice } = readBody(request, searchSchema);
     const select = selectMembers(given.select ?? undefined, assistantMembers);
     const limit = given.limit ?? 10;
@@ -50,12 +51,12 @@ export function assistantRoutes(app: FastifyInstance, door: FrontDoor): void {
   });
 
   app.get("/assistants/:assistant_id", async (request, reply) => {
-    const scope = door.scopeOf(request, "runs:read");
+    const scope = door.scopeOf(request, "agents:read");
     return sendJson(reply, toWireAssistant(await find(request, scope)));
   });
 
   app.get("/assistants/:assistant_id/schemas", async (request, reply) => {
-    const scope = door.scopeOf(request, "runs:read");
+    const scope = door.scopeOf(request, "agents:read");
     const agent = await find(request, scope);
     const schemas = await withTenantReads(plane.stores, scope, (tenant) => agentSchemas(tenant, agent));
     return sendJson(reply, toWireSchemas(agent, schemas));

@@ -29,7 +29,7 @@ export function cancelActionOf(request: FastifyRequest): CancelAction {
 /** Cancels many runs: those of a thread, those named, those in a state, or what all of the given conditions have in common. */
 export function cancelRunsRoute(app: FastifyInstance, door: FrontDoor): void {
   app.post("/runs/cancel", async (request, reply) => {
-    const scope = door.scopeOf(request, "runs:write");
+    const scope = door.scopeOf(request, "runs:cancel");
     const action = cancelActionOf(request);
     const { given } = readBody(request, schema);
     const { thread_id: threadId, run_ids: runIds, status } = given;

@@ -1,14 +1,15 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { DomainError } from "../domain/errors.js";
-import type { ApiScope, Scope } from "../domain/scope.js";
+import type { Permission } from "../domain/permissions.js";
+import type { Scope } from "../domain/scope.js";
 import type { Plane } from "../runs/plane.js";
 import type { SseStreams } from "./sse.js";
 
 export interface FrontDoor {
   readonly plane: Plane;
   readonly streams: SseStreams;
-  /** The caller of a request that passed authentication; throws FORBIDDEN when the credential lacks the scope. */
-  scopeOf(request: FastifyRequest, needs: ApiScope): Scope;
+  /** The caller of a request that passed authentication; throws FORBIDDEN when they may not. */
+  scopeOf(request: FastifyRequest, needs: Permission): Scope;
 }
 
 /** The credential of a request: `x-api-key`, or `Authorization: Bearer`. */

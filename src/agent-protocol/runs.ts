@@ -15,6 +15,7 @@ import { parseRunRequest, type RunRequest } from "./run-request.js";
 import { streamRun } from "./run-stream.js";
 import { waitForRun } from "./run-wait.js";
 import { selectMembers } from "./select.js";
+import { hideThreadOfOthers, selected } from "./selected-agents.js";
 import { runMembers, runStatesOf, toWireRun } from "./wire.js";
 
 /** Runs on a thread and stateless ones: the same verbs, with and without a thread in the path. */
@@ -37,7 +38,8 @@ export function runRoutes(app: FastifyInstance, door: FrontDoor): void {
       idempotencyKey: header("idempotency-key"),
       traceparent: header("traceparent"),
     });
-    const agent = await plane.agents.resolve(scope, given.assistantId);
+    const agent = selected(scope, await plane.agents.resolve(scope, given.assistantId), given.assistantId);
+    await hideThreadOfOthers(plane.stores, scope, given.threadId);
     const run = await createRun(plane, scope, { ...given, agent });
     return { run, given };
   };
@@ -98,7 +100,7 @@ export function runRoutes(app: FastifyInstance, door: FrontDoor): void {
     });
 
     app.post(`${base}/:run_id/cancel`, async (request, reply) => {
-      const scope = door.scopeOf(request, "runs:write");
+      const scope = door.scopeOf(request, "runs:cancel");
       const run = await find(request, scope);
       const action = cancelActionOf(request);
       const wait = queryFlag(request, "wait", false);

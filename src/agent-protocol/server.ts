@@ -1,6 +1,7 @@
 import cors from "@fastify/cors";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { DomainError } from "../domain/errors.js";
+import { demand } from "../domain/permissions.js";
 import type { Scope } from "../domain/scope.js";
 import type { Authenticator } from "../governance/authenticate.js";
 import type { Plane } from "../runs/plane.js";
@@ -11,6 +12,7 @@ import { credentialOf, type FrontDoor } from "./front-door.js";
 import { infoRoutes } from "./info.js";
 import { type JsonBody, parseJsonBody } from "./json-body.js";
 import { runRoutes } from "./runs.js";
+import { hideOtherAgents } from "./selected-agents.js";
 import type { SseStreams } from "./sse.js";
 import { threadStateRoutes } from "./thread-state.js";
 import { threadRoutes } from "./threads.js";
@@ -35,7 +37,10 @@ const exposedHeaders = [
   "x-request-id",
   "retry-after",
 ];
-const openRoutes = new Set(["/ok", "/info", "/livez", "/readyz", "/metrics"]);
+const openRoutes = ["/ok", "/info", "/livez", "/readyz", "/metrics"];
+// They know their callers by themselves: there a browser's session counts too.
+const othersRoutes = ["/graphql", "/auth/login", "/auth/callback", "/auth/logout"];
+const withoutKey = new Set([...openRoutes, ...othersRoutes]);
 
 /** The Agent Protocol on a fastify instance: body parsing, CORS, authentication, errors, routes. */
 export async function registerAgentProtocol(
@@ -79,8 +84,13 @@ export async function registerAgentProtocol(
   app.addHook("onRequest", async (request, reply) => {
     reply.header("x-request-id", request.id);
     const path = request.url.split("?")[0] as string;
-    if (request.method === "OPTIONS" || openRoutes.has(path)) return;
+    if (request.method === "OPTIONS" || withoutKey.has(path)) return;
     scopes.set(request, await authenticator.client(credentialOf(request)));
+  });
+  // After the body, so that a refusal does not tell of a thread what a malformed request would not.
+  app.addHook("preHandler", async (request) => {
+    const scope = scopes.get(request);
+    if (scope?.agents) await hideOtherAgents(plane.stores, scope, request);
   });
 
   app.setErrorHandler((error, request, reply) => {
@@ -114,7 +124,7 @@ export async function registerAgentProtocol(
     scopeOf: (request, needs) => {
       const scope = scopes.get(request);
       if (!scope) throw new DomainError("UNAUTHENTICATED");
-      if (!scope.scopes.has(needs)) throw new DomainError("FORBIDDEN", `The API key lacks the scope "${needs}".`);
+      demand(scope, needs);
       return scope;
     },
   };

@@ -12,6 +12,7 @@ import { type FrontDoor, sendJson } from "./front-door.js";
 import { checkText, readBody, storableJson } from "./json-body.js";
 import { pathId, queryFlag, queryList, queryNumber, queryText } from "./parameters.js";
 import { selectMembers } from "./select.js";
+import { selected } from "./selected-agents.js";
 import { toWireCheckpoint, toWireState, toWireStateNow } from "./state-wire.js";
 
 const stateMembers = [
@@ -79,14 +80,14 @@ export function threadStateRoutes(app: FastifyInstance, door: FrontDoor): void {
   };
 
   app.get("/threads/:thread_id/state", (request, reply) => {
-    const scope = door.scopeOf(request, "runs:read");
+    const scope = door.scopeOf(request, "threads:read");
     const subgraphs = queryFlag(request, "subgraphs", false);
     const select = selectMembers(queryList(request, "select"), stateMembers);
     return sendState(reply, scope, threadOf(request), { namespace: "", checkpointId: null, subgraphs }, select);
   });
 
   app.get("/threads/:thread_id/state/:checkpoint_id", (request, reply) => {
-    const scope = door.scopeOf(request, "runs:read");
+    const scope = door.scopeOf(request, "threads:read");
     const subgraphs = queryFlag(request, "subgraphs", false);
     const select = selectMembers(queryList(request, "select"), stateMembers);
     const checkpointId = checkText("checkpoint_id", (request.params as { checkpoint_id: string }).checkpoint_id);
@@ -94,7 +95,7 @@ export function threadStateRoutes(app: FastifyInstance, door: FrontDoor): void {
   });
 
   app.post("/threads/:thread_id/state/checkpoint", (request, reply) => {
-    const scope = door.scopeOf(request, "runs:read");
+    const scope = door.scopeOf(request, "threads:read");
     const threadId = threadOf(request);
     const { given } = readBody(request, readSchema);
     const select = selectMembers(given.select ?? undefined, stateMembers);
@@ -103,7 +104,7 @@ export function threadStateRoutes(app: FastifyInstance, door: FrontDoor): void {
   });
 
   app.post("/threads/:thread_id/state", async (request, reply) => {
-    const scope = door.scopeOf(request, "runs:write");
+    const scope = door.scopeOf(request, "threads:write");
     const threadId = threadOf(request);
     const { given, slice } = readBody(request, updateSchema);
     const place = placeOf(given.checkpoint, threadId);
@@ -121,7 +122,7 @@ export function threadStateRoutes(app: FastifyInstance, door: FrontDoor): void {
     if (given.as_node) members.push(`"as_node":${JSON.stringify(given.as_node)}`);
     const view = await editState(plane, scope, {
       threadId,
-      agent: await plane.agents.resolve(scope, assistant),
+      agent: selected(scope, await plane.agents.resolve(scope, assistant), assistant),
       update: `{${members.join(",")}}`,
       fromCheckpointId: given.checkpoint_id ? checkText("checkpoint_id", given.checkpoint_id) : place.checkpointId,
       waitMs: updateWaitMs,
@@ -132,7 +133,7 @@ export function threadStateRoutes(app: FastifyInstance, door: FrontDoor): void {
   });
 
   app.patch("/threads/:thread_id/state", async (request, reply) => {
-    const scope = door.scopeOf(request, "runs:write");
+    const scope = door.scopeOf(request, "threads:write");
     const threadId = threadOf(request);
     const { slice } = readBody(request, patchSchema);
     const metadata = storableJson("metadata", slice("metadata") ?? "{}");
@@ -141,7 +142,7 @@ export function threadStateRoutes(app: FastifyInstance, door: FrontDoor): void {
   });
 
   app.get("/threads/:thread_id/history", async (request, reply) => {
-    const scope = door.scopeOf(request, "runs:read");
+    const scope = door.scopeOf(request, "threads:read");
     const threadId = threadOf(request);
     const select = selectMembers(queryList(request, "select"), stateMembers);
     const before = queryText(request, "before");
@@ -155,7 +156,7 @@ export function threadStateRoutes(app: FastifyInstance, door: FrontDoor): void {
   });
 
   app.post("/threads/:thread_id/history", async (request, reply) => {
-    const scope = door.scopeOf(request, "runs:read");
+    const scope = door.scopeOf(request, "threads:read");
     const threadId = threadOf(request);
     const { given } = readBody(request, historySchema);
     const select = selectMembers(given.select ?? undefined, stateMembers);

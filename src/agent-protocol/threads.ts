@@ -62,7 +62,7 @@ export function threadRoutes(app: FastifyInstance, door: FrontDoor): void {
   const { plane } = door;
 
   app.post("/threads", async (request, reply) => {
-    const scope = door.scopeOf(request, "runs:write");
+    const scope = door.scopeOf(request, "threads:write");
     const { given, slice } = readBody(request, createSchema);
     if (given.thread_id && !isUuid(given.thread_id)) throw invalidInput("thread_id", "must be a UUID");
     if (given.supersteps && given.supersteps.length > 0)
@@ -80,7 +80,7 @@ export function threadRoutes(app: FastifyInstance, door: FrontDoor): void {
   });
 
   app.post("/threads/search", async (request, reply) => {
-    const scope = door.scopeOf(request, "runs:read");
+    const scope = door.scopeOf(request, "threads:read");
     const { given, slice } = readBody(request, searchSchema);
     if (given.values && Object.keys(given.values).length > 0)
       throw notSupported("values", "searching by values is not supported yet; search by metadata");
@@ -113,13 +113,13 @@ export function threadRoutes(app: FastifyInstance, door: FrontDoor): void {
   });
 
   app.get("/threads/:thread_id", async (request, reply) => {
-    const scope = door.scopeOf(request, "runs:read");
+    const scope = door.scopeOf(request, "threads:read");
     const threadId = pathId<ThreadId>(request, "thread_id", "THREAD_NOT_FOUND");
     return sendJson(reply, toWireThread(await requireThread(plane.stores, scope, threadId)));
   });
 
   app.patch("/threads/:thread_id", async (request, reply) => {
-    const scope = door.scopeOf(request, "runs:write");
+    const scope = door.scopeOf(request, "threads:write");
     const threadId = pathId<ThreadId>(request, "thread_id", "THREAD_NOT_FOUND");
     const { given, slice } = readBody(request, updateSchema);
     for (const name of ["values", "messages", "checkpoint"] as const) {
@@ -136,7 +136,7 @@ export function threadRoutes(app: FastifyInstance, door: FrontDoor): void {
   });
 
   app.delete("/threads/:thread_id", async (request, reply) => {
-    const scope = door.scopeOf(request, "runs:write");
+    const scope = door.scopeOf(request, "threads:write");
     await deleteThread(plane, scope, pathId<ThreadId>(request, "thread_id", "THREAD_NOT_FOUND"));
     return reply.status(204).send();
   });

@@ -3,6 +3,7 @@ import type { Command } from "./command.js";
 import { devCommand } from "./dev.js";
 import { doctorCommand } from "./doctor.js";
 import { keysCommand } from "./keys.js";
+import { membersCommand } from "./members.js";
 import { migrateCommand } from "./migrate.js";
 import { runnerTokensCommand } from "./runner-tokens.js";
 import { serveCommand } from "./serve.js";
@@ -15,6 +16,7 @@ export const commands: Readonly<Record<string, Command>> = {
   migrate: helped(migrateCommand),
   doctor: helped(doctorCommand),
   tenants: helped(tenantsCommand),
+  members: helped(membersCommand),
   keys: helped(keysCommand),
   "runner-tokens": helped(runnerTokensCommand),
   audit: helped(auditCommand),

@@ -4,15 +4,18 @@ import type { RunnerScope, Scope } from "../domain/scope.js";
 import type { Clock } from "../platform/clock.js";
 import type { Stores } from "../store/client.js";
 import { findApiKey, findRunnerToken, type StoredCredential, touchCredentials } from "../store/credentials.js";
+import { findSession, touchSessions } from "../store/sessions.js";
 import { type CredentialKind, hashSecret, parseCredential, sameHash } from "./credential-text.js";
 
 // Order of checks: form and checksum, look-up by public id, constant-time comparison (also when the id is unknown), expiry and revocation from the
 // row. Found rows are cached for at most 5 s and never beyond an expiry, so a revocation holds everywhere within that time; where the live channel
-// works it holds at once.
+// works it holds at once. What an owner is now comes with the row: a role that was lowered or a member who was removed takes their keys along.
 
 export interface Authenticator {
   /** The client behind an API key. Throws UNAUTHENTICATED, with one text for every reason. */
   client(text: string): Promise<Scope>;
+  /** The member behind the cookie of a session. The same promises. */
+  session(text: string): Promise<Scope>;
   /** The runner behind a runner token. */
   runner(text: string): Promise<RunnerScope>;
   /** A credential was changed somewhere. */
@@ -35,36 +38,57 @@ const dummy = Buffer.alloc(32);
 const touchEveryMs = 60_000;
 const touchAfterMs = 5_000;
 
-export function createAuthenticator(stores: Stores, rootKey: string, clock: Clock, cacheMs: number): Authenticator {
+export interface AuthenticatorTimes {
+  readonly credentialCacheMs: number;
+  readonly sessionIdleMs: number;
+}
+
+export function createAuthenticator(
+  stores: Stores,
+  rootKey: string,
+  clock: Clock,
+  { credentialCacheMs: cacheMs, sessionIdleMs: idleMs }: AuthenticatorTimes,
+): Authenticator {
   const cache = new Map<string, Cached>();
   const pending = new Map<string, Promise<StoredCredential | null>>();
 
   let forgotten = 0;
   const listeners = new Set<() => void>();
   const touched = new Map<CredentialId, number>();
-  let used: Record<CredentialKind, CredentialId[]> = { api_key: [], runner_token: [] };
+  let used: Record<CredentialKind, CredentialId[]> = { api_key: [], runner_token: [], session: [] };
   let timer: NodeJS.Timeout | undefined;
 
   const writeUsed = async (): Promise<void> => {
     timer = undefined;
-    const { api_key: keys, runner_token: tokens } = used;
-    used = { api_key: [], runner_token: [] };
-    if (keys.length + tokens.length === 0) return;
+    const { api_key: keys, runner_token: tokens, session: sessions } = used;
+    used = { api_key: [], runner_token: [], session: [] };
     // A note that is lost is made again at the next use.
-    await touchCredentials(stores.app, keys, tokens).catch(() => {
-      for (const id of [...keys, ...tokens]) touched.delete(id);
-    });
+    const lost = (ids: readonly CredentialId[]) => (): void => {
+      for (const id of ids) touched.delete(id);
+    };
+    const notes: Promise<void>[] = [];
+    if (keys.length + tokens.length > 0)
+      notes.push(touchCredentials(stores.app, keys, tokens).catch(lost([...keys, ...tokens])));
+    if (sessions.length > 0) notes.push(touchSessions(stores.app, sessions).catch(lost(sessions)));
+    await Promise.all(notes);
   };
   const noteUse = (kind: CredentialKind, id: CredentialId): void => {
     const now = clock.monotonic();
     const last = touched.get(id);
-    if (last !== undefined && now - last < touchEveryMs) return;
+    // An idle session must not be over because its use was noted too seldom.
+    if (last !== undefined && now - last < (kind === "session" ? Math.min(touchEveryMs, idleMs / 4) : touchEveryMs))
+      return;
     if (touched.size >= maxCached) touched.clear();
     touched.set(id, now);
     used[kind].push(id);
     timer ??= setTimeout(() => void writeUsed(), touchAfterMs).unref();
   };
 
+  const finders: Record<CredentialKind, (publicId: string) => Promise<StoredCredential | null>> = {
+    api_key: (publicId) => findApiKey(stores.app, publicId),
+    runner_token: (publicId) => findRunnerToken(stores.app, publicId),
+    session: (publicId) => findSession(stores.app, publicId, idleMs),
+  };
   const look = async (kind: CredentialKind, publicId: string): Promise<StoredCredential | null> => {
     const key = `${kind}:${publicId}`;
     const hit = cache.get(key);
@@ -72,7 +96,7 @@ export function createAuthenticator(stores: Stores, rootKey: string, clock: Cloc
     const before = forgotten;
     let question = pending.get(key);
     if (!question) {
-      const asked = (kind === "api_key" ? findApiKey : findRunnerToken)(stores.app, publicId).finally(() => {
+      const asked = finders[kind](publicId).finally(() => {
         if (pending.get(key) === asked) pending.delete(key);
       });
       question = asked;
@@ -102,6 +126,7 @@ export function createAuthenticator(stores: Stores, rootKey: string, clock: Cloc
     if (!row || !(current || previous) || row.revokedAt || (row.expiresAt && row.expiresAt.getTime() <= now)) {
       throw new DomainError("UNAUTHENTICATED");
     }
+    if (row.owner && !row.role) throw new DomainError("UNAUTHENTICATED");
     noteUse(kind, row.id);
     return row;
   };
@@ -109,7 +134,11 @@ export function createAuthenticator(stores: Stores, rootKey: string, clock: Cloc
   return {
     client: async (text) => {
       const row = await check("api_key", text);
-      return { tenantId: row.tenantId, actor: { kind: "api_key", id: row.id }, scopes: new Set(row.scopes) };
+      return { ...rightsOf(row), actor: { kind: "api_key", id: row.id } };
+    },
+    session: async (text) => {
+      const row = await check("session", text);
+      return { ...rightsOf(row), actor: { kind: "member", id: row.owner?.id as string as CredentialId } };
     },
     runner: async (text) => {
       const row = await check("runner_token", text);
@@ -117,10 +146,10 @@ export function createAuthenticator(stores: Stores, rootKey: string, clock: Cloc
     },
     forget: (publicId) => {
       forgotten++;
-      pending.delete(`api_key:${publicId}`);
-      pending.delete(`runner_token:${publicId}`);
-      cache.delete(`api_key:${publicId}`);
-      cache.delete(`runner_token:${publicId}`);
+      for (const kind of Object.keys(finders)) {
+        pending.delete(`${kind}:${publicId}`);
+        cache.delete(`${kind}:${publicId}`);
+      }
       for (const listener of listeners) listener();
     },
     onForget: (listener) => {
@@ -131,5 +160,15 @@ export function createAuthenticator(stores: Stores, rootKey: string, clock: Cloc
       clearTimeout(timer);
       return writeUsed();
     },
+  };
+}
+
+function rightsOf(row: StoredCredential): Omit<Scope, "actor"> {
+  return {
+    tenantId: row.tenantId,
+    scopes: new Set(row.scopes),
+    role: row.role,
+    owner: row.owner,
+    agents: row.agents && new Set(row.agents),
   };
 }

@@ -1,5 +1,6 @@
 import { DomainError, invalidInput } from "../domain/errors.js";
 import { type CredentialId, isUuid } from "../domain/ids.js";
+import { demand, exceeding } from "../domain/permissions.js";
 import type { Scope } from "../domain/scope.js";
 import type { Clock } from "../platform/clock.js";
 import type { Stores } from "../store/client.js";
@@ -51,7 +52,17 @@ export async function rotateCredential(
     throw invalidInput("overlapSeconds", "0 (the old secret ends now) to 604800 (7 days)");
   const rotated = await withTenantTx(office.stores, scope, async (tx) => {
     const { id, row } = await requireCredential(tx, table, rotation.id);
+    refuseOthersKey(scope, table, row.ownerId);
     const now = office.clock.now();
+    if (row.ownerId && !row.role) {
+      throw new DomainError(
+        "CREDENTIAL_ENDED",
+        "id: this API key's owner was removed; create a new one for somebody else.",
+        {
+          field: "id",
+        },
+      );
+    }
     if (row.revokedAt || (row.expiresAt && row.expiresAt.getTime() <= now)) {
       throw new DomainError(
         "CREDENTIAL_ENDED",
@@ -65,6 +76,14 @@ export async function rotateCredential(
       throw new DomainError(
         "FORBIDDEN",
         `id: this ${nouns[table]} has the scopes ${missing.join(", ")}, which the caller lacks.`,
+        { field: "id" },
+      );
+    }
+    const more = table === "api_key" ? exceeding(scope, { scopes: new Set(row.scopes), role: row.role }) : [];
+    if (more.length > 0 || (row.isMembers && row.ownerId !== scope.owner?.id && scope.role !== null)) {
+      throw new DomainError(
+        "FORBIDDEN",
+        `id: whoever rotates this key holds it; ${more.length > 0 ? `it can do ${more.join(", ")}, which the caller may not` : "it is a member's, who must do it themselves"}.`,
         { field: "id" },
       );
     }
@@ -101,6 +120,7 @@ export async function revokeCredential(
 ): Promise<CredentialId> {
   const { id, publicId } = await withTenantTx(office.stores, scope, async (tx) => {
     const found = await requireCredential(tx, table, credentialId);
+    refuseOthersKey(scope, table, found.row.ownerId);
     if (!found.row.revokedAt) {
       await writeRevocation(tx, table, found.id);
       await recordAuditIn(tx, { action: `${table}.revoke`, targetKind: table, targetId: found.id, detail: {} });
@@ -116,4 +136,10 @@ async function requireCredential(tx: TenantTx, table: CredentialTable, text: str
   const row = isUuid(id) ? await lockCredential(tx, table, id) : null;
   if (!row) throw new DomainError("NOT_FOUND", `id: there is no such ${nouns[table]}.`, { field: "id" });
   return { id, row };
+}
+
+/** Who may change only keys of their own does not change others'. */
+function refuseOthersKey(scope: Scope, table: CredentialTable, ownerId: string | null): void {
+  if (table !== "api_key" || (ownerId !== null && ownerId === scope.owner?.id)) return;
+  demand(scope, "api_keys:write");
 }

@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
 import { DomainError, invalidInput } from "../domain/errors.js";
-import type { CredentialId } from "../domain/ids.js";
 import { noteCreate } from "../store/create-requests.js";
 import type { TenantTx } from "../store/tx.js";
 
@@ -12,12 +11,12 @@ export interface OnceKey {
 }
 
 /** What an earlier request under this key made, or null when this is the first one. */
-export async function madeBefore(
+export async function madeBefore<Id extends string>(
   tx: TenantTx,
   operation: string,
   once: OnceKey | null,
-  targetId: CredentialId,
-): Promise<CredentialId | null> {
+  targetId: Id,
+): Promise<Id | null> {
   if (!once) return null;
   if (once.key.length < 1 || once.key.length > 255) throw invalidInput("idempotencyKey", "1 to 255 characters");
   const names = Object.keys(once.input).sort();
@@ -33,5 +32,5 @@ export async function madeBefore(
       { field: "idempotencyKey" },
     );
   }
-  return prior.targetId as CredentialId;
+  return prior.targetId as Id;
 }

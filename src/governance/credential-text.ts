@@ -2,12 +2,13 @@ import { createHmac, timingSafeEqual } from "node:crypto";
 import { crc32 } from "node:zlib";
 import { randomText } from "../platform/random.js";
 
-// flk_<env>_<id 10>_<secret 32><crc 6> for clients, flr_<env>_<id 10>_<secret 32><crc 6> for runners. The id is public and is the look-up handle; the
+// flk_<env>_<id 10>_<secret 32><crc 6> for clients, flr_… for runners, fls_… in the cookie of a signed-in member. The id is public and is the look-up handle; the
 // checksum lets a typing error be refused without a look-up and secret scanners be sure.
 
-export type CredentialKind = "api_key" | "runner_token";
-const prefixes: Record<CredentialKind, string> = { api_key: "flk", runner_token: "flr" };
-const pattern = /^(flk|flr)_([a-z]{2,8})_([0-9A-Za-z]{10})_([0-9A-Za-z]{32})([0-9A-Za-z]{6})$/;
+export type CredentialKind = "api_key" | "runner_token" | "session";
+const prefixes: Record<CredentialKind, string> = { api_key: "flk", runner_token: "flr", session: "fls" };
+const kinds: Readonly<Record<string, CredentialKind>> = { flk: "api_key", flr: "runner_token", fls: "session" };
+const pattern = /^(flk|flr|fls)_([a-z]{2,8})_([0-9A-Za-z]{10})_([0-9A-Za-z]{32})([0-9A-Za-z]{6})$/;
 
 export interface ParsedCredential {
   readonly kind: CredentialKind;
@@ -38,7 +39,7 @@ export function parseCredential(text: string): ParsedCredential | null {
   if (!match) return null;
   const [, prefix, , publicId, secret, crc] = match as unknown as [string, string, string, string, string, string];
   if (checksum(text.slice(0, -6)) !== crc) return null;
-  return { kind: prefix === "flk" ? "api_key" : "runner_token", publicId, secret };
+  return { kind: kinds[prefix] as CredentialKind, publicId, secret };
 }
 
 function checksum(text: string): string {

@@ -58,6 +58,10 @@ const limitsSchema = z.object({
   /** How long the contents of deleted runs and threads, stateless runs among them, stay in the database. */
   deletedDataMs: z.coerce.number().int().min(0).default(86_400_000),
   purgeEveryMs: z.coerce.number().int().min(20).default(60_000),
+  /** A signed-in member who does nothing for this long must sign in again. */
+  sessionIdleMs: z.coerce.number().int().min(60_000).default(7_200_000),
+  /** And whatever they do, after this. */
+  sessionMs: z.coerce.number().int().min(60_000).default(43_200_000),
   /** An audit chain that has grown is signed after so long, or after so many records. */
   auditCheckpointMs: z.coerce.number().int().min(100).default(60_000),
   auditCheckpointRecords: z.coerce.number().int().min(1).default(1_000),
@@ -90,6 +94,13 @@ const schema = z.object({
   grpcTlsCert: z.string().optional(),
   grpcTlsKey: z.string().optional(),
   corsOrigins: z.array(z.string()).default(["*"]),
+  /** Where browsers find the plane, for example behind a proxy. Default: where it listens. */
+  publicUrl: z.url({ protocol: /^https?$/ }).optional(),
+  /** The provider that members sign in with. */
+  oidcIssuer: z.url({ protocol: /^https?$/ }).optional(),
+  oidcClientId: z.string().min(1).optional(),
+  /** None: a public client, which PKCE alone protects. */
+  oidcClientSecret: z.string().min(1).optional(),
   dispatch: z
     .array(z.enum(dispatchPaths))
     .min(1)
@@ -127,6 +138,10 @@ export function readConfig(
     grpcTlsCert: env.FAIRLEAD_GRPC_TLS_CERT,
     grpcTlsKey: env.FAIRLEAD_GRPC_TLS_KEY,
     corsOrigins: list(env.FAIRLEAD_CORS_ORIGINS),
+    publicUrl: env.FAIRLEAD_PUBLIC_URL,
+    oidcIssuer: env.FAIRLEAD_OIDC_ISSUER,
+    oidcClientId: env.FAIRLEAD_OIDC_CLIENT_ID,
+    oidcClientSecret: env.FAIRLEAD_OIDC_CLIENT_SECRET,
     dispatch: list(env.FAIRLEAD_DISPATCH),
     logLevel: env.FAIRLEAD_LOG_LEVEL,
     limits,
@@ -142,9 +157,22 @@ export function readConfig(
   if (l.heartbeatMs * 2 > l.leaseMs) problems.push("heartbeatMs must be at most half of leaseMs");
   if (Boolean(result.data.grpcTlsCert) !== Boolean(result.data.grpcTlsKey))
     problems.push("grpcTlsCert and grpcTlsKey go together");
+  problems.push(...signInProblems(result.data));
   if (problems.length > 0)
     throw new ConfigError(`The configuration is not valid:\n${problems.map((p) => `  ${p}`).join("\n")}`);
   return result.data;
+}
+
+/** Whoever signs in comes back to publicUrl, and what the provider says is trusted as far as the connection to it is. */
+function signInProblems({ oidcIssuer, oidcClientId, publicUrl }: Config): string[] {
+  if (oidcIssuer === undefined && oidcClientId === undefined) return [];
+  if (oidcIssuer === undefined || oidcClientId === undefined || publicUrl === undefined)
+    return ["oidcIssuer, oidcClientId and publicUrl go together"];
+  return [oidcIssuer, publicUrl]
+    .filter(
+      (url) => new URL(url).protocol === "http:" && !/^(localhost|127[.][0-9.]+|\[::1\])$/.test(new URL(url).hostname),
+    )
+    .map((url) => `${url} must be https: only this machine is reached without`);
 }
 
 export interface MigrateConfig {

@@ -1,7 +1,10 @@
+import type { Permission } from "../domain/permissions.js";
 import { builder } from "./builder.js";
 import { type GraphqlContext, need } from "./context.js";
 import { uuidOf, uuidOrNil } from "./ids.js";
 import { askedOf, connectionCost, readConnection } from "./pages.js";
+
+const sees = "agents:read" satisfies Permission;
 
 const AgentVersion = builder.prismaObject("AgentVersion", {
   description: "An agent as it was announced once. A run keeps the version that it began with.",
@@ -22,11 +25,12 @@ const AgentVersion = builder.prismaObject("AgentVersion", {
 });
 
 const keyOf = (context: GraphqlContext, id: string) => {
-  need(context, "runs:read");
+  need(context, sees);
   return { tenantId_id: { tenantId: context.scope.tenantId, id } };
 };
 
 export const Agent = builder.prismaNode("Agent", {
+  authScopes: { may: sees },
   description: "What clients call an assistant.",
   id: { resolve: (agent) => agent.id },
   findUnique: (id, context) => keyOf(context, uuidOrNil(id)),
@@ -72,7 +76,7 @@ builder.queryFields((t) => ({
     type: "Agent",
     nullable: true,
     description: "By id; null when there is none.",
-    authScopes: { scope: "runs:read" },
+    authScopes: { may: sees },
     args: { id: t.arg.id({ required: true }) },
     resolve: (query, _root, args, context) =>
       context.operation.client.agent.findUnique({ ...query, where: keyOf(context, uuidOf("Agent", args.id)) }),
@@ -80,7 +84,7 @@ builder.queryFields((t) => ({
   agents: t.connection(
     {
       type: Agent,
-      authScopes: { scope: "runs:read" },
+      authScopes: { may: sees },
       complexity: connectionCost,
       args: { filter: t.arg({ type: AgentFilter }) },
       resolve: (_root, args, context, info) =>

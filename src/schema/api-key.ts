@@ -1,3 +1,4 @@
+import type { Permission } from "../domain/permissions.js";
 import type { ApiScope } from "../domain/scope.js";
 import { revokeCredential, rotateCredential } from "../governance/change-credentials.js";
 import { createApiKeyOnce, keyLifeDefaultMs } from "../governance/edit-api-keys.js";
@@ -5,17 +6,20 @@ import { builder } from "./builder.js";
 import { type GraphqlContext, need } from "./context.js";
 import { type CredentialPayload, credentialStatus, RevokeInput, RotateInput } from "./credential.js";
 import { ApiScopeEnum, CredentialStatusEnum } from "./enums.js";
-import { outcomeOf, UserErrorRef } from "./errors.js";
-import { uuidOf, uuidOrNil } from "./ids.js";
+import { onceOf, outcomeOf, UserErrorRef } from "./errors.js";
+import { nilUuid, uuidOf, uuidOrNil } from "./ids.js";
 import { askedOf, connectionCost, readConnection } from "./pages.js";
+
+const sees = "api_keys:read" satisfies Permission;
 
 const keyOf = (context: GraphqlContext, id: string) => ({ tenantId_id: { tenantId: context.scope.tenantId, id } });
 
 const ApiKey = builder.prismaNode("ApiKey", {
+  authScopes: { may: sees },
   description: "A client credential. Its secret is shown once, when it is made or rotated.",
   id: { resolve: (key) => key.id },
   findUnique: (id, context) => {
-    need(context, "admin:read");
+    need(context, sees);
     return keyOf(context, uuidOrNil(id));
   },
   select: { tenantId: true, id: true },
@@ -27,9 +31,23 @@ const ApiKey = builder.prismaNode("ApiKey", {
     scopes: t.field({ type: [ApiScopeEnum], select: { scopes: true }, resolve: (key) => key.scopes as ApiScope[] }),
     status: t.field({
       type: CredentialStatusEnum,
-      select: { expiresAt: true, revokedAt: true },
-      resolve: (key, _args, context) => credentialStatus(key, context.plane.clock.now()),
+      select: {
+        expiresAt: true,
+        revokedAt: true,
+        member: { select: { status: true } },
+        serviceAccount: { select: { removedAt: true } },
+      },
+      resolve: (key, _args, context) => {
+        const isOwnerGone = key.member?.status === "removed" || Boolean(key.serviceAccount?.removedAt);
+        return credentialStatus(key, context.plane.clock.now(), isOwnerGone);
+      },
     }),
+    member: t.relation("member", {
+      nullable: true,
+      description: "Whose key it is. With neither a member nor a service account it is the tenant's own.",
+    }),
+    serviceAccount: t.relation("serviceAccount", { nullable: true }),
+    agentIds: t.exposeStringList("agentIds", { description: "UUIDs of the agents that it is for; empty: all." }),
     createdBy: t.exposeString("createdBy"),
     createdAt: t.expose("createdAt", { type: "DateTime" }),
     rotatedAt: t.expose("rotatedAt", { type: "DateTime", nullable: true }),
@@ -44,6 +62,11 @@ const ApiKey = builder.prismaNode("ApiKey", {
   }),
 });
 
+function ownerUuid(id: string): string {
+  const member = uuidOf("Member", id);
+  return member === nilUuid ? uuidOf("ServiceAccount", id) : member;
+}
+
 const ApiKeyConnection = builder.connectionObject({ type: ApiKey, name: "ApiKeyConnection" }, { name: "ApiKeyEdge" });
 
 builder.queryFields((t) => ({
@@ -51,7 +74,7 @@ builder.queryFields((t) => ({
     type: "ApiKey",
     nullable: true,
     description: "By id; null when there is none.",
-    authScopes: { scope: "admin:read" },
+    authScopes: { may: sees },
     args: { id: t.arg.id({ required: true }) },
     resolve: (query, _root, args, context) =>
       context.operation.client.apiKey.findUnique({ ...query, where: keyOf(context, uuidOf("ApiKey", args.id)) }),
@@ -59,7 +82,7 @@ builder.queryFields((t) => ({
   apiKeys: t.connection(
     {
       type: ApiKey,
-      authScopes: { scope: "admin:read" },
+      authScopes: { may: sees },
       complexity: connectionCost,
       args: { includeRevoked: t.arg.boolean({ defaultValue: true }) },
       resolve: (_root, { includeRevoked, ...args }, context, info) =>
@@ -110,6 +133,13 @@ const ApiKeyCreateInput = builder.inputType("ApiKeyCreateInput", {
   fields: (t) => ({
     name: t.string({ required: true }),
     scopes: t.field({ type: [ApiScopeEnum], required: true, description: "None that the creator lacks." }),
+    ownerId: t.id({
+      description:
+        "A service account, or oneself. Default: whoever makes the key; the tenant, when a key of its own does.",
+    }),
+    agentIds: t.idList({
+      description: "The agents that it is for. Such a key works on the Agent Protocol only. Default: all.",
+    }),
     expiresAt: t.field({ type: "DateTime", description: "At most 366 days away. Default: in 90 days." }),
     idempotencyKey: t.string({ description: "Repeating the request under the same key makes nothing new." }),
   }),
@@ -122,23 +152,22 @@ const ApiKeyRevokePayload = payload("ApiKeyRevokePayload", false);
 builder.mutationFields((t) => ({
   apiKeyCreate: t.field({
     type: ApiKeyCreatePayload,
-    authScopes: { scope: "admin:write" },
+    authScopes: { may: "own_keys:write" },
     args: { input: t.arg({ type: ApiKeyCreateInput, required: true }) },
     resolve: (_root, { input }, context) =>
       outcomeOf(context, () => {
         const { stores, rootKey, clock } = context.office;
-        const { name, scopes, idempotencyKey } = input;
-        const expiresAt = input.expiresAt ?? new Date(clock.now() + keyLifeDefaultMs);
-        const once =
-          idempotencyKey === null || idempotencyKey === undefined
-            ? null
-            : { key: idempotencyKey, input: { name, scopes, expiresAt: input.expiresAt } };
-        return createApiKeyOnce(stores, rootKey, context.scope, { name, scopes, expiresAt }, once);
+        const { idempotencyKey, ...given } = input;
+        const expiresAt = given.expiresAt ?? new Date(clock.now() + keyLifeDefaultMs);
+        const ownerId = given.ownerId ? ownerUuid(given.ownerId) : null;
+        const agentIds = given.agentIds?.map((id) => uuidOf("Agent", id)) ?? [];
+        const key = { name: given.name, scopes: given.scopes, expiresAt, ownerId, agentIds };
+        return createApiKeyOnce(stores, rootKey, context.scope, key, onceOf(idempotencyKey, given));
       }),
   }),
   apiKeyRotate: t.field({
     type: ApiKeyRotatePayload,
-    authScopes: { scope: "admin:write" },
+    authScopes: { may: "own_keys:write" },
     args: { input: t.arg({ type: RotateInput, required: true }) },
     resolve: (_root, { input }, context) =>
       outcomeOf(context, () =>
@@ -152,7 +181,7 @@ builder.mutationFields((t) => ({
   apiKeyRevoke: t.field({
     type: ApiKeyRevokePayload,
     description: "Ends a key for good; it is refused everywhere within five seconds.",
-    authScopes: { scope: "admin:write" },
+    authScopes: { may: "own_keys:write" },
     args: { input: t.arg({ type: RevokeInput, required: true }) },
     resolve: (_root, { input }, context) =>
       outcomeOf(context, async () => ({

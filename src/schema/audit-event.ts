@@ -1,3 +1,4 @@
+import type { Permission } from "../domain/permissions.js";
 import type { AuditOutcome } from "../store/audit.js";
 import { builder } from "./builder.js";
 import { need } from "./context.js";
@@ -5,11 +6,14 @@ import { AuditOutcomeEnum } from "./enums.js";
 import { uuidOrNil } from "./ids.js";
 import { askedOf, connectionCost, readConnection } from "./pages.js";
 
+const sees = "audit:read" satisfies Permission;
+
 const AuditEvent = builder.prismaNode("AuditEvent", {
+  authScopes: { may: sees },
   description: "What was done, by whom.",
   id: { resolve: (event) => event.id },
   findUnique: (id, context) => {
-    need(context, "admin:read");
+    need(context, sees);
     return { tenantId_id: { tenantId: context.scope.tenantId, id: uuidOrNil(id) } };
   },
   select: { tenantId: true, id: true },
@@ -70,7 +74,7 @@ builder.queryField("auditEvents", (t) =>
   t.connection(
     {
       type: AuditEvent,
-      authScopes: { scope: "admin:read" },
+      authScopes: { may: sees },
       complexity: connectionCost,
       args: { filter: t.arg({ type: AuditEventFilter }) },
       resolve: (_root, { filter, ...args }, context, info) =>

@@ -1,8 +1,10 @@
 import { invalidInput } from "../domain/errors.js";
+import type { Permission } from "../domain/permissions.js";
 import { type AuditVerification, verifyAudit } from "../governance/audit/verify-audit.js";
 import { builder } from "./builder.js";
 import { AuditVerdictEnum } from "./enums.js";
 
+const sees = "audit:read" satisfies Permission;
 // Of the twenty seconds that an operation may take.
 const verifyMs = 10_000;
 const verifyCost = 500;
@@ -47,7 +49,7 @@ builder.queryFields((t) => ({
     type: AuditVerificationRef,
     description:
       "Walks the audit chain and names the first record that is not what was written. `fairlead audit verify` does the same to an export.",
-    authScopes: { scope: "admin:read" },
+    authScopes: { may: sees },
     complexity: { field: verifyCost, multiplier: 1 },
     args: {
       after: t.arg({ type: "BigInt", description: "Begins behind this record, which an earlier walk has reached." }),
@@ -61,7 +63,7 @@ builder.queryFields((t) => ({
   }),
   auditKey: t.field({
     type: AuditKeyRef,
-    authScopes: { scope: "admin:read" },
+    authScopes: { may: sees },
     resolve: (_root, _args, { signer }) => signer.key,
   }),
 }));

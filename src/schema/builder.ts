@@ -6,7 +6,7 @@ import PrismaPlugin from "@pothos/plugin-prisma";
 import RelayPlugin from "@pothos/plugin-relay";
 import ScopeAuthPlugin from "@pothos/plugin-scope-auth";
 import { DomainError } from "../domain/errors.js";
-import type { ApiScope } from "../domain/scope.js";
+import { allows, type Permission, refusal } from "../domain/permissions.js";
 import type PrismaTypes from "../generated/pothos-types.js";
 import { getDatamodel } from "../generated/pothos-types.js";
 import type { GraphqlContext } from "./context.js";
@@ -14,7 +14,7 @@ import type { GraphqlContext } from "./context.js";
 export interface Types {
   Context: GraphqlContext;
   PrismaTypes: PrismaTypes;
-  AuthScopes: { scope: ApiScope };
+  AuthScopes: { may: Permission };
   Scalars: {
     ID: { Input: string; Output: string };
     BigInt: { Input: bigint; Output: bigint | number };
@@ -31,9 +31,11 @@ export const builder = new SchemaBuilder<Types>({
   // The first plugin wraps outermost: a refused field is refused before anything is loaded.
   plugins: [ScopeAuthPlugin, ErrorsPlugin, DataloaderPlugin, RelayPlugin, PrismaPlugin, ComplexityPlugin],
   scopeAuth: {
-    authScopes: (context) => ({ scope: (name) => context.scope.scopes.has(name) }),
-    unauthorizedError: (_parent, _context, _info, { failure }) =>
-      new DomainError("FORBIDDEN", `The API key lacks the scope "${missingScope(failure as Failure)}".`),
+    authScopes: (context) => ({ may: (permission) => allows(context.scope, permission) }),
+    unauthorizedError: (_parent, context, _info, { failure }) => {
+      const permission = missing(failure as Failure);
+      return (permission && refusal(context.scope, permission)) || new DomainError("FORBIDDEN");
+    },
   },
   relay: { nodesOnConnection: true, cursorType: "String", clientMutationId: "omit" },
   prisma: {
@@ -51,11 +53,11 @@ interface Failure {
   readonly failures?: readonly Failure[];
 }
 
-/** A field needs one scope, however deep the plugin wraps what failed. */
-function missingScope(failure: Failure): string {
-  if (typeof failure.parameter === "string") return failure.parameter;
+/** A field needs one permission, however deep the plugin wraps what failed. */
+function missing(failure: Failure): Permission | null {
+  if (typeof failure.parameter === "string") return failure.parameter as Permission;
   const [first] = failure.failures ?? [];
-  return first ? missingScope(first) : "that this needs";
+  return first ? missing(first) : null;
 }
 
 builder.queryType({});

@@ -9,8 +9,11 @@ export interface CredentialTimes {
   readonly revokedAt: Date | null;
 }
 
-export function credentialStatus(row: CredentialTimes, now: number): "active" | "expired" | "revoked" {
+type Status = "active" | "expired" | "revoked" | "blocked";
+
+export function credentialStatus(row: CredentialTimes, now: number, isOwnerGone = false): Status {
   if (row.revokedAt) return "revoked";
+  if (isOwnerGone) return "blocked";
   return row.expiresAt && row.expiresAt.getTime() <= now ? "expired" : "active";
 }
 

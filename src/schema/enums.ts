@@ -1,7 +1,10 @@
 import { runStates } from "../domain/moves/run.js";
+import { permissions } from "../domain/permissions.js";
+import { roles } from "../domain/roles.js";
 import { apiScopes } from "../domain/scope.js";
 import { auditVerdicts } from "../governance/audit/check-chain.js";
 import { auditOutcomes } from "../store/audit.js";
+import { memberStatuses } from "../store/members.js";
 import { builder } from "./builder.js";
 
 const upper = (word: string): string => word.toUpperCase().replace(/[^A-Z]/g, "_");
@@ -29,12 +32,19 @@ export const RunnerStatusEnum = builder.enumType("RunnerStatus", {
   values: valuesOf(["ready", "draining", "gone"] as const),
 });
 export const CredentialStatusEnum = builder.enumType("CredentialStatus", {
-  values: valuesOf(["active", "expired", "revoked"] as const),
+  description: "BLOCKED: its owner was removed.",
+  values: valuesOf(["active", "expired", "revoked", "blocked"] as const),
 });
 export const CancelActionEnum = builder.enumType("CancelAction", {
   description: "ROLLBACK also removes the run and what it saved.",
   values: valuesOf(["interrupt", "rollback"] as const),
 });
+export const RoleEnum = builder.enumType("Role", {
+  description: "What somebody is in a tenant; docs/permissions.md says what each may do.",
+  values: valuesOf(roles),
+});
+export const MemberStatusEnum = builder.enumType("MemberStatus", { values: valuesOf(memberStatuses) });
+export const PermissionEnum = builder.enumType("Permission", { values: valuesOf(permissions) });
 export const AuditOutcomeEnum = builder.enumType("AuditOutcome", {
   description: "What became of what somebody tried to do.",
   values: valuesOf(auditOutcomes),

@@ -1,5 +1,6 @@
 import { GraphQLError } from "graphql";
 import { DomainError, errorTable } from "../domain/errors.js";
+import type { OnceKey } from "../governance/create-once.js";
 import type { Log } from "../platform/log.js";
 import { classifyFailure } from "../store/client.js";
 import { builder } from "./builder.js";
@@ -33,6 +34,11 @@ export const UserErrorRef = builder.objectRef<UserError>("UserError").implement(
   }),
 });
 
+/** A create's idempotency key with the input that it stands for, or null when none was sent. */
+export function onceOf(key: string | null | undefined, input: OnceKey["input"]): OnceKey | null {
+  return key === null || key === undefined ? null : { key, input };
+}
+
 /** Codes that are the caller's to correct; all others are top-level errors. */
 const callersFault = new Set([
   "INVALID_INPUT",
@@ -42,6 +48,9 @@ const callersFault = new Set([
   "CREDENTIAL_ENDED",
   "ROTATION_OPEN",
   "IDEMPOTENCY_MISMATCH",
+  "VERSION_CONFLICT",
+  "MEMBER_EXISTS",
+  "LAST_OWNER",
 ]);
 
 /** The outcome of a verb, or what the caller did wrong. The payload is read after the act, in a transaction that sees it. */

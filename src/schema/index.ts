@@ -7,6 +7,8 @@ import "./run.js";
 import "./step.js";
 import "./event.js";
 import "./run-events.js";
+import "./member.js";
+import "./service-account.js";
 import "./api-key.js";
 import "./runner-token.js";
 import "./runner.js";

@@ -8,6 +8,7 @@ import {
   validate,
 } from "graphql";
 import type { Plugin } from "graphql-yoga";
+import { refusal } from "../domain/permissions.js";
 import type { GraphqlContext } from "./context.js";
 import { refuseBadText } from "./texts.js";
 
@@ -55,14 +56,15 @@ export function refusals(execution: Execution): readonly GraphQLError[] {
     },
   });
   // The schema is for those who administer: others get what is published with the product.
-  const rules = context.scope.scopes.has("admin:read") ? [cost] : [cost, NoSchemaIntrospectionCustomRule];
-  return validate(execution.schema, execution.document, rules).map((error) =>
-    error.extensions["code"] === undefined
-      ? new GraphQLError(`The API key lacks the scope "admin:read", which introspection needs.`, {
-          nodes: error.nodes ?? null,
-          extensions: { code: "FORBIDDEN" },
-        })
-      : error,
+  const refused = refusal(context.scope, "schema:read");
+  return validate(execution.schema, execution.document, refused ? [cost, NoSchemaIntrospectionCustomRule] : [cost]).map(
+    (error) =>
+      refused && error.extensions["code"] === undefined
+        ? new GraphQLError(`introspection: ${refused.message}`, {
+            nodes: error.nodes ?? null,
+            extensions: { code: "FORBIDDEN" },
+          })
+        : error,
   );
 }
 

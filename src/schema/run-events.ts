@@ -2,6 +2,7 @@ import { DomainError, invalidInput } from "../domain/errors.js";
 import type { RunId } from "../domain/ids.js";
 import type { FinalRunState } from "../domain/moves/run.js";
 import { isFinalRunState } from "../domain/moves/run.js";
+import type { Permission } from "../domain/permissions.js";
 import type { LogChunk, RunEnd } from "../runs/feeds.js";
 import { type FollowTarget, followRun, requireRun } from "../runs/follow-run.js";
 import { builder } from "./builder.js";
@@ -9,6 +10,8 @@ import { type GraphqlContext, need } from "./context.js";
 import { RunStatusEnum } from "./enums.js";
 import { Event, eventsOf, type RunEvent } from "./event.js";
 import { uuidOf } from "./ids.js";
+
+const sees = "runs:read" satisfies Permission;
 
 interface Batch {
   readonly events: readonly RunEvent[];
@@ -48,7 +51,7 @@ builder.subscriptionField("runEvents", (t) =>
       after: t.arg({ type: "BigInt", description: "Number of the last event that the client has. Default: 0." }),
     },
     subscribe: async (_root, args, context) => {
-      need(context, "runs:read");
+      need(context, sees);
       const run = await requireRun(context.plane, context.scope, uuidOf("Run", args.runId) as RunId, null).catch(
         (error: unknown) => {
           throw error instanceof DomainError && error.code === "RUN_NOT_FOUND"
@@ -133,9 +136,7 @@ function batches(context: GraphqlContext, run: FollowTarget, after: number): Asy
     wake();
   };
 
-  const unwatch = context.watch.watch(context.credential, () =>
-    refuse(new DomainError("UNAUTHENTICATED", "The API key was revoked or has expired.")),
-  );
+  const unwatch = context.watch.watch(context.credential, sees, refuse);
   const following = followRun(context.plane, context.scope, run, after, {
     deliver: (chunks, from) => {
       for (const chunk of chunks) {

@@ -2,6 +2,7 @@ import type { GraphQLResolveInfo } from "graphql";
 import { DomainError } from "../domain/errors.js";
 import type { RunId } from "../domain/ids.js";
 import type { RunState } from "../domain/moves/run.js";
+import type { Permission } from "../domain/permissions.js";
 import { cancelRun } from "../runs/cancel-run.js";
 import type { Condition } from "../store/graphql-pages.js";
 import { Agent } from "./agent.js";
@@ -13,12 +14,15 @@ import { uuidOf, uuidOrNil } from "./ids.js";
 import { askedOf, type ConnectionArgs, connectionCost, readConnection } from "./pages.js";
 import { Thread } from "./thread.js";
 
+const sees = "runs:read" satisfies Permission;
+
 const keyOf = (context: GraphqlContext, id: string) => {
-  need(context, "runs:read");
+  need(context, sees);
   return { tenantId_id: { tenantId: context.scope.tenantId, id }, deletedAt: null, purpose: "run" };
 };
 
 export const Run = builder.prismaNode("Run", {
+  authScopes: { may: sees },
   description: "One execution on a thread.",
   id: { resolve: (run) => run.id },
   findUnique: (id, context) => keyOf(context, uuidOrNil(id)),
@@ -85,7 +89,7 @@ builder.queryFields((t) => ({
     type: "Run",
     nullable: true,
     description: "By id; null when there is none.",
-    authScopes: { scope: "runs:read" },
+    authScopes: { may: sees },
     args: { id: t.arg.id({ required: true }) },
     resolve: (query, _root, args, context) =>
       context.operation.client.run.findUnique({ ...query, where: keyOf(context, uuidOf("Run", args.id)) }),
@@ -93,7 +97,7 @@ builder.queryFields((t) => ({
   runs: t.connection(
     {
       type: Run,
-      authScopes: { scope: "runs:read" },
+      authScopes: { may: sees },
       complexity: connectionCost,
       args: { filter: t.arg({ type: RunFilter }) },
       resolve: (_root, { filter, ...args }, context, info) => runPage(context, info, args, filter ?? {}),
@@ -163,7 +167,7 @@ builder.mutationField("runCancel", (t) =>
   t.field({
     type: RunCancelPayload,
     description: "Asks for a run's end. A run that has not started ends at once; one that has ended stays as it is.",
-    authScopes: { scope: "runs:write" },
+    authScopes: { may: "runs:cancel" },
     args: { input: t.arg({ type: RunCancelInput, required: true }) },
     resolve: (_root, { input }, context) =>
       outcomeOf(context, async () => {

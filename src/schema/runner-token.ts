@@ -1,3 +1,4 @@
+import type { Permission } from "../domain/permissions.js";
 import { revokeCredential, rotateCredential } from "../governance/change-credentials.js";
 import { createRunnerTokenOnce } from "../governance/edit-runner-tokens.js";
 import { builder } from "./builder.js";
@@ -8,13 +9,16 @@ import { outcomeOf, UserErrorRef } from "./errors.js";
 import { uuidOf, uuidOrNil } from "./ids.js";
 import { askedOf, connectionCost, readConnection } from "./pages.js";
 
+const sees = "runner_tokens:read" satisfies Permission;
+
 const keyOf = (context: GraphqlContext, id: string) => ({ tenantId_id: { tenantId: context.scope.tenantId, id } });
 
 const RunnerToken = builder.prismaNode("RunnerToken", {
+  authScopes: { may: sees },
   description: "A credential for runners of one kind. Its secret is shown once, when it is made or rotated.",
   id: { resolve: (token) => token.id },
   findUnique: (id, context) => {
-    need(context, "admin:read");
+    need(context, sees);
     return keyOf(context, uuidOrNil(id));
   },
   select: { tenantId: true, id: true },
@@ -53,7 +57,7 @@ builder.queryFields((t) => ({
     type: "RunnerToken",
     nullable: true,
     description: "By id; null when there is none.",
-    authScopes: { scope: "admin:read" },
+    authScopes: { may: sees },
     args: { id: t.arg.id({ required: true }) },
     resolve: (query, _root, args, context) =>
       context.operation.client.runnerToken.findUnique({
@@ -64,7 +68,7 @@ builder.queryFields((t) => ({
   runnerTokens: t.connection(
     {
       type: RunnerToken,
-      authScopes: { scope: "admin:read" },
+      authScopes: { may: sees },
       complexity: connectionCost,
       args: { includeRevoked: t.arg.boolean({ defaultValue: true }) },
       resolve: (_root, { includeRevoked, ...args }, context, info) =>
@@ -127,7 +131,7 @@ const RunnerTokenRevokePayload = payload("RunnerTokenRevokePayload", false);
 builder.mutationFields((t) => ({
   runnerTokenCreate: t.field({
     type: RunnerTokenCreatePayload,
-    authScopes: { scope: "admin:write" },
+    authScopes: { may: "runner_tokens:write" },
     args: { input: t.arg({ type: RunnerTokenCreateInput, required: true }) },
     resolve: (_root, { input }, context) =>
       outcomeOf(context, () => {
@@ -143,7 +147,7 @@ builder.mutationFields((t) => ({
   }),
   runnerTokenRotate: t.field({
     type: RunnerTokenRotatePayload,
-    authScopes: { scope: "admin:write" },
+    authScopes: { may: "runner_tokens:write" },
     args: { input: t.arg({ type: RotateInput, required: true }) },
     resolve: (_root, { input }, context) =>
       outcomeOf(context, () =>
@@ -157,7 +161,7 @@ builder.mutationFields((t) => ({
   runnerTokenRevoke: t.field({
     type: RunnerTokenRevokePayload,
     description: "Ends a token for good; it is refused everywhere within five seconds.",
-    authScopes: { scope: "admin:write" },
+    authScopes: { may: "runner_tokens:write" },
     args: { input: t.arg({ type: RevokeInput, required: true }) },
     resolve: (_root, { input }, context) =>
       outcomeOf(context, async () => ({

@@ -1,14 +1,18 @@
+import type { Permission } from "../domain/permissions.js";
 import { builder } from "./builder.js";
 import { need } from "./context.js";
 import { RunnerStatusEnum } from "./enums.js";
 import { uuidOrNil } from "./ids.js";
 import { askedOf, connectionCost, readConnection } from "./pages.js";
 
+const sees = "runners:read" satisfies Permission;
+
 const Runner = builder.prismaNode("Runner", {
+  authScopes: { may: sees },
   description: "A runner process of the tenant's own pool, as it last announced itself.",
   id: { resolve: (runner) => runner.id },
   findUnique: (id, context) => {
-    need(context, "admin:read");
+    need(context, sees);
     return { tenantId_id: { tenantId: context.scope.tenantId, id: uuidOrNil(id) } };
   },
   select: { tenantId: true, id: true },
@@ -41,7 +45,7 @@ builder.queryField("runners", (t) =>
     {
       type: Runner,
       description: "Connected runners, unless the filter names other statuses.",
-      authScopes: { scope: "admin:read" },
+      authScopes: { may: sees },
       complexity: connectionCost,
       args: { filter: t.arg({ type: RunnerFilter }) },
       resolve: (_root, { filter, ...args }, context, info) =>

@@ -4,7 +4,7 @@ import type { Authenticator } from "../governance/authenticate.js";
 import type { GraphqlDeps } from "./context.js";
 import { graphqlLimits } from "./limits.js";
 import { serveWebSockets } from "./websocket.js";
-import { createGraphqlYoga } from "./yoga.js";
+import { callerOf, createGraphqlYoga } from "./yoga.js";
 
 /** GraphQL on the one port: requests and SSE at /graphql, graphql-ws at the same path. Returns how to end what is open. */
 export async function registerGraphql(
@@ -17,6 +17,10 @@ export async function registerGraphql(
     scoped.removeAllContentTypeParsers();
     // Yoga reads the text: it refuses what is not JSON, and arrays, in the words of GraphQL over HTTP.
     scoped.addContentTypeParser("*", { parseAs: "string" }, (_request, body, done) => done(null, body));
+    // Before anything is parsed: to a stranger the schema says nothing, not even by its complaints.
+    scoped.addHook("onRequest", async ({ method, headers }) => {
+      if (method !== "OPTIONS") await callerOf({ headers, transport: "http" }, deps.site, authenticator);
+    });
     scoped.setErrorHandler((error, _request, reply) => {
       const code = error instanceof DomainError ? error.code : codeOf(error);
       const known = error instanceof DomainError ? error : new DomainError(code, messageOf(code));
@@ -32,7 +36,7 @@ export async function registerGraphql(
       bodyLimit: graphqlLimits.bodyBytes,
       handler: async (request, reply) => {
         const response = await yoga.handleNodeRequestAndResponse(request, reply, {
-          caller: { headers: request.headers },
+          caller: { headers: request.headers, transport: "http" },
         });
         for (const [name, value] of response.headers) reply.header(name, value);
         reply.status(response.status);

@@ -1,3 +1,4 @@
+import type { Permission } from "../domain/permissions.js";
 import { builder } from "./builder.js";
 import { need } from "./context.js";
 import { StepKindEnum, StepStatusEnum } from "./enums.js";
@@ -5,11 +6,14 @@ import { uuidOrNil } from "./ids.js";
 import { askedOf, connectionCost, readConnection } from "./pages.js";
 import { Run } from "./run.js";
 
+const sees = "runs:read" satisfies Permission;
+
 export const Step = builder.prismaNode("Step", {
+  authScopes: { may: sees },
   description: "A model call, tool call or other part of a run.",
   id: { resolve: (step) => `${step.runId}/${step.id}` },
   findUnique: (id, context) => {
-    need(context, "runs:read");
+    need(context, sees);
     const slash = id.indexOf("/");
     return {
       tenantId_runId_id: {

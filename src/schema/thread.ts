@@ -1,15 +1,19 @@
+import type { Permission } from "../domain/permissions.js";
 import { builder } from "./builder.js";
 import { type GraphqlContext, need } from "./context.js";
 import { ThreadStatusEnum } from "./enums.js";
 import { uuidOf, uuidOrNil } from "./ids.js";
 import { askedOf, connectionCost, readConnection } from "./pages.js";
 
+const sees = "threads:read" satisfies Permission;
+
 const keyOf = (context: GraphqlContext, id: string) => {
-  need(context, "runs:read");
+  need(context, sees);
   return { tenantId_id: { tenantId: context.scope.tenantId, id }, deletedAt: null };
 };
 
 export const Thread = builder.prismaNode("Thread", {
+  authScopes: { may: sees },
   description: "Long-lived context that runs work on, one at a time.",
   id: { resolve: (thread) => thread.id },
   findUnique: (id, context) => keyOf(context, uuidOrNil(id)),
@@ -40,7 +44,7 @@ builder.queryFields((t) => ({
     type: "Thread",
     nullable: true,
     description: "By id; null when there is none.",
-    authScopes: { scope: "runs:read" },
+    authScopes: { may: sees },
     args: { id: t.arg.id({ required: true }) },
     resolve: (query, _root, args, context) =>
       context.operation.client.thread.findUnique({ ...query, where: keyOf(context, uuidOf("Thread", args.id)) }),
@@ -48,7 +52,7 @@ builder.queryFields((t) => ({
   threads: t.connection(
     {
       type: Thread,
-      authScopes: { scope: "runs:read" },
+      authScopes: { may: sees },
       complexity: connectionCost,
       args: { filter: t.arg({ type: ThreadFilter }) },
       resolve: (_root, { filter, ...args }, context, info) =>

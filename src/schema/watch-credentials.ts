@@ -1,31 +1,44 @@
 import { DomainError } from "../domain/errors.js";
+import { type Permission, refusal } from "../domain/permissions.js";
 import type { Authenticator } from "../governance/authenticate.js";
+import { parseCredential } from "../governance/credential-text.js";
 
-// A subscription outlives the check of its key, so the key is looked at again: at once when a change is heard of, and every half second from what the
+// A subscription outlives the check of its caller, so the key or session and what it may are looked at again: at once when a change is heard of, and every half second from what the
 // authenticator remembers, which is never older than its cache. One timer serves all subscriptions, and none runs without one.
 
 const everyMs = 500;
 
+interface Watcher {
+  readonly permission: Permission;
+  readonly onRefused: (error: DomainError) => void;
+}
+
 export interface CredentialWatch {
-  /** Calls back once, when the key no longer works. Returns how to stop watching. */
-  watch(credential: string, onRefused: () => void): () => void;
+  /** Calls back once, when the key or session no longer works or no longer may. Returns how to stop watching. */
+  watch(credential: string, permission: Permission, onRefused: (error: DomainError) => void): () => void;
   readonly count: () => number;
   stop(): void;
 }
 
 export function createCredentialWatch(authenticator: Authenticator): CredentialWatch {
-  const watched = new Map<string, Set<() => void>>();
+  const watched = new Map<string, Set<Watcher>>();
   let timer: NodeJS.Timeout | undefined;
 
   const look = async (credential: string): Promise<void> => {
+    const isSession = parseCredential(credential)?.kind === "session";
     try {
-      await authenticator.client(credential);
+      const scope = await (isSession ? authenticator.session(credential) : authenticator.client(credential));
+      for (const { permission, onRefused } of [...(watched.get(credential) ?? [])]) {
+        const refused = refusal(scope, permission);
+        if (refused) onRefused(refused);
+      }
     } catch (error) {
-      // A store that is away says nothing about the key.
+      // A store that is away says nothing about the caller.
       if (!(error instanceof DomainError) || error.code !== "UNAUTHENTICATED") return;
+      const over = isSession ? "The session is over; sign in again." : "The API key was revoked or has expired.";
       const refused = watched.get(credential) ?? [];
       watched.delete(credential);
-      for (const onRefused of refused) onRefused();
+      for (const { onRefused } of refused) onRefused(new DomainError("UNAUTHENTICATED", over));
     }
   };
   const lookAtAll = (): void => {
@@ -34,13 +47,14 @@ export function createCredentialWatch(authenticator: Authenticator): CredentialW
   const stopListening = authenticator.onForget(lookAtAll);
 
   return {
-    watch: (credential, onRefused) => {
+    watch: (credential, permission, onRefused) => {
       const set = watched.get(credential) ?? new Set();
       watched.set(credential, set);
-      set.add(onRefused);
+      const watcher: Watcher = { permission, onRefused };
+      set.add(watcher);
       timer ??= setInterval(lookAtAll, everyMs).unref();
       return () => {
-        set.delete(onRefused);
+        set.delete(watcher);
         if (set.size === 0 && watched.get(credential) === set) watched.delete(credential);
         if (watched.size === 0) {
           clearInterval(timer);

@@ -34,6 +34,7 @@ export function serveWebSockets(server: Server, yoga: GraphqlYoga, log: Log): Gr
   const callerOf = (context: { extra: { request: IncomingMessage }; connectionParams?: object }): Caller => ({
     headers: context.extra.request.headers,
     apiKey: (context.connectionParams as { apiKey?: unknown } | undefined)?.apiKey,
+    transport: "websocket",
   });
   const { dispose } = useServer(
     {

@@ -3,6 +3,7 @@ import { type ExecutionResult, GraphQLError } from "graphql";
 import { createYoga, type Plugin } from "graphql-yoga";
 import { DomainError } from "../domain/errors.js";
 import type { Authenticator } from "../governance/authenticate.js";
+import { type Site, sessionOf } from "../governance/session-cookie.js";
 import type { GraphqlContext, GraphqlDeps } from "./context.js";
 import { toPublicError } from "./errors.js";
 import { graphqlSchema } from "./index.js";
@@ -13,6 +14,7 @@ export interface Caller {
   readonly headers: IncomingHttpHeaders;
   /** The key of a WebSocket connection, where browsers cannot set headers. */
   readonly apiKey?: unknown;
+  readonly transport: "http" | "websocket";
 }
 
 export type GraphqlYoga = ReturnType<typeof createGraphqlYoga>;
@@ -29,8 +31,7 @@ export function createGraphqlYoga(deps: GraphqlDeps, authenticator: Authenticato
     batching: false,
     logging: false,
     context: async ({ caller }) => {
-      const credential = credentialOf(caller);
-      const scope = await authenticator.client(credential);
+      const { scope, credential } = await callerOf(caller, deps.site, authenticator);
       return { ...deps, scope, credential, operation: deps.reads.open(scope) };
     },
     maskedErrors: { maskError: (error) => toPublicError(error, log) },
@@ -71,11 +72,28 @@ const endTransaction: Plugin<GraphqlContext> = {
   }),
 };
 
-export function credentialOf({ headers, apiKey }: Caller): string {
+/** A key that was sent on purpose comes before the cookie that browsers send by themselves. */
+export async function callerOf(
+  { headers, apiKey, transport }: Caller,
+  site: Site,
+  authenticator: Authenticator,
+): Promise<Pick<GraphqlContext, "scope" | "credential">> {
+  const key = keyOf(headers, apiKey);
+  if (key !== null) {
+    const scope = await authenticator.client(key);
+    if (scope.agents)
+      throw new DomainError("UNAUTHENTICATED", "This API key is for some agents; use the Agent Protocol.");
+    return { scope, credential: key };
+  }
+  const session = sessionOf(headers, site, transport);
+  if (session === null)
+    throw new DomainError("UNAUTHENTICATED", "Send an API key as x-api-key, or as Authorization: Bearer.");
+  return { scope: await authenticator.session(session), credential: session };
+}
+
+function keyOf(headers: IncomingHttpHeaders, apiKey: unknown): string | null {
   if (typeof apiKey === "string" && apiKey !== "") return apiKey;
   const key = headers["x-api-key"];
   if (typeof key === "string" && key !== "") return key;
-  const match = /^bearer +(\S+)$/i.exec(headers.authorization ?? "");
-  if (match) return match[1] as string;
-  throw new DomainError("UNAUTHENTICATED", "Send an API key as x-api-key, or as Authorization: Bearer.");
+  return headers.authorization === undefined ? null : (/^bearer +(\S+)$/i.exec(headers.authorization)?.[1] ?? "");
 }

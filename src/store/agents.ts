@@ -2,6 +2,7 @@ import type pg from "pg";
 import type { AgentId, TenantId } from "../domain/ids.js";
 import { isUuid } from "../domain/ids.js";
 import type { TenantReads } from "./reads.js";
+import { agentsOf } from "./selected-agents.js";
 
 /** An agent with the version that a new run would use. JSON columns are text. */
 export interface Agent {
@@ -72,8 +73,17 @@ export function searchAgents(tenant: TenantReads, filter: AgentFilter): Promise<
   return tenant.query<Agent & pg.QueryResultRow>(
     `select ${columns} from ${joined} where a.tenant_id = $1 and ($2::text is null or a.graph_id = $2)
        and ($3::text is null or position(lower($3) in lower(a.name)) > 0) and ($4::jsonb is null or a.metadata::jsonb @> $4::jsonb)
+       and ($7::uuid[] is null or a.id = any ($7))
      order by ${sortColumns[filter.sortBy]} ${direction}, a.id ${direction} limit $5 offset $6`,
-    [tenant.scope.tenantId, filter.graphId, filter.name, filter.metadata, filter.limit, filter.offset],
+    [
+      tenant.scope.tenantId,
+      filter.graphId,
+      filter.name,
+      filter.metadata,
+      filter.limit,
+      filter.offset,
+      agentsOf(tenant),
+    ],
   );
 }
 

@@ -1,6 +1,7 @@
 import type pg from "pg";
-import type { CredentialId, TenantId } from "../domain/ids.js";
-import type { ApiScope } from "../domain/scope.js";
+import type { AgentId, CredentialId, MemberId, ServiceAccountId, TenantId } from "../domain/ids.js";
+import type { Role } from "../domain/roles.js";
+import type { ApiScope, Owner } from "../domain/scope.js";
 import type { TenantReads } from "./reads.js";
 import type { TenantTx } from "./tx.js";
 
@@ -15,6 +16,12 @@ export interface StoredCredential {
   readonly revokedAt: Date | null;
   /** API keys only. */
   readonly scopes: readonly ApiScope[];
+  /** API keys only: the agents that it is for; null for all of them. */
+  readonly agents: readonly AgentId[] | null;
+  /** API keys only: null for a key of the tenant's own. */
+  readonly owner: Owner | null;
+  /** What the owner is now; null without an owner, and when the owner is gone. */
+  readonly role: Role | null;
   /** Runner tokens only. */
   readonly kind: string;
 }
@@ -28,6 +35,10 @@ interface Row {
   expires_at: Date | null;
   revoked_at: Date | null;
   scopes?: ApiScope[];
+  agent_ids?: AgentId[];
+  owner_kind?: Owner["kind"] | null;
+  owner_id?: MemberId | ServiceAccountId;
+  owner_role?: Role | null;
   kind?: string;
 }
 
@@ -44,12 +55,15 @@ const find = async (pool: pg.Pool, call: string, publicId: string): Promise<Stor
     expiresAt: row.expires_at,
     revokedAt: row.revoked_at,
     scopes: row.scopes ?? [],
+    agents: row.agent_ids && row.agent_ids.length > 0 ? row.agent_ids : null,
+    owner: row.owner_kind ? ({ kind: row.owner_kind, id: row.owner_id } as Owner) : null,
+    role: row.owner_role ?? null,
     kind: row.kind ?? "",
   };
 };
 
 export function findApiKey(pool: pg.Pool, publicId: string): Promise<StoredCredential | null> {
-  return find(pool, "api_key_find_v1", publicId);
+  return find(pool, "api_key_find_v2", publicId);
 }
 
 export function findRunnerToken(pool: pg.Pool, publicId: string): Promise<StoredCredential | null> {
@@ -72,6 +86,11 @@ export async function touchCredentials(
 /** The kinds of credentials; each is the name of its table. */
 export type CredentialTable = "api_key" | "runner_token";
 
+const owned = `scopes, coalesce(member_id, service_account_id) as "ownerId", member_id is not null as "isMembers", coalesce(
+  (select m.role from member m where m.tenant_id = k.tenant_id and m.id = k.member_id and m.status = 'active'),
+  (select s.role from service_account s where s.tenant_id = k.tenant_id and s.id = k.service_account_id and s.removed_at is null)) as role`;
+const unowned = `'{}'::text[] as scopes, null as "ownerId", false as "isMembers", null as role`;
+
 export interface LockedCredential {
   readonly publicId: string;
   readonly previousExpiresAt: Date | null;
@@ -79,6 +98,10 @@ export interface LockedCredential {
   readonly revokedAt: Date | null;
   /** API keys only. */
   readonly scopes: readonly ApiScope[];
+  /** API keys only: whose it is, and what they are now. */
+  readonly ownerId: MemberId | ServiceAccountId | null;
+  readonly isMembers: boolean;
+  readonly role: Role | null;
 }
 
 /** Null when unknown or foreign. */
@@ -89,8 +112,8 @@ export async function lockCredential(
 ): Promise<LockedCredential | null> {
   const rows = await tx.query<LockedCredential & pg.QueryResultRow>(
     `select public_id as "publicId", previous_expires_at as "previousExpiresAt", expires_at as "expiresAt", revoked_at as "revokedAt",
-       ${table === "api_key" ? "scopes" : "'{}'::text[] as scopes"}
-     from ${table} where tenant_id = $1 and id = $2 for update`,
+       ${table === "api_key" ? owned : unowned}
+     from ${table} k where tenant_id = $1 and id = $2 for update`,
     [tx.scope.tenantId, id],
   );
   return rows[0] ?? null;

@@ -48,6 +48,8 @@ const sorts = {
   thread: newestFirst("thread", "created_at", [{ sql: "deleted_at is null and not temporary" }]),
   agent: newestFirst("agent"),
   apiKey: newestFirst("api_key"),
+  member: newestFirst("member"),
+  serviceAccount: newestFirst("service_account"),
   runnerToken: newestFirst("runner_token"),
   runner: newestFirst("runner", "connected_at"),
   auditEvent: newestFirst("audit_event", "seq"),

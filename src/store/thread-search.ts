@@ -1,6 +1,7 @@
 import type pg from "pg";
 import type { ThreadId } from "../domain/ids.js";
 import type { TenantReads } from "./reads.js";
+import { agentsOf, noOtherAgents } from "./selected-agents.js";
 import { type Thread, type ThreadState, threadColumns, threadWithValues } from "./threads.js";
 
 export const threadOrders = ["thread_id", "status", "created_at", "updated_at", "state_updated_at"] as const;
@@ -31,7 +32,8 @@ export function searchThreads(tenant: TenantReads, filter: ThreadFilter): Promis
     `select ${threadColumns} from ${threadWithValues}
      where t.tenant_id = $1 and t.deleted_at is null and not t.temporary and ($2::uuid[] is null or t.id = any ($2))
        and ($3::text is null or t.status = $3) and ($4::jsonb is null or t.metadata::jsonb @> $4::jsonb)
+       and ${noOtherAgents("$7")}
      order by ${sortColumns[filter.sortBy]} ${direction}, t.id ${direction} limit $5 offset $6`,
-    [tenant.scope.tenantId, filter.ids, filter.status, filter.metadata, filter.limit, filter.offset],
+    [tenant.scope.tenantId, filter.ids, filter.status, filter.metadata, filter.limit, filter.offset, agentsOf(tenant)],
   );
 }

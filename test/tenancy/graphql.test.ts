@@ -2,16 +2,21 @@ import { randomUUID } from "node:crypto";
 import { GraphQLObjectType, isInterfaceType } from "graphql";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { CredentialId, RunnerId } from "../../src/domain/ids.js";
-import { type ApiScope, apiScopes } from "../../src/domain/scope.js";
+import { type Permission, permissionTable } from "../../src/domain/permissions.js";
+import { type Role, roles } from "../../src/domain/roles.js";
+import { type ApiScope, apiScopes, systemScope } from "../../src/domain/scope.js";
+import { createServiceAccount } from "../../src/governance/edit-service-accounts.js";
 import { graphqlSchema } from "../../src/schema/index.js";
 import { announceAgents } from "../../src/store/agents.js";
 import { upsertRunner } from "../../src/store/runners.js";
 import { askGraphql, type GraphqlAnswer, graphqlSocket, relayId } from "../support/graphql.js";
+import { makeMember, officeOf, rolesOf } from "../support/members.js";
 import { sampleAgents } from "../support/sample-agents.js";
 import { startWorld, type TestTenant, type World } from "../support/world.js";
 
 // Two tenants with the same things in both. Whatever takes an id is asked for the other tenant's and for one that nobody has: the answers must be the
-// same, byte for byte once the id itself is taken out. The tables are compared with the schema, so a field without a case fails.
+// same, byte for byte once the id itself is taken out. And everything is asked in every role. The tables are compared with the schema, so a field without
+// a case fails.
 
 interface Things {
   readonly tenant: TestTenant;
@@ -23,6 +28,8 @@ interface Things {
 let world: World;
 let mine: Things;
 let theirs: Things;
+/** A key of a member of mine, by role. */
+let keys: Record<Role, string>;
 
 beforeAll(async () => {
   world = await startWorld({
@@ -30,6 +37,8 @@ beforeAll(async () => {
   });
   mine = await fill(world.home);
   theirs = await fill(await world.tenant());
+  const made = roles.map(async (role) => [role, (await makeMember(world, mine.tenant.id, role)).key] as const);
+  keys = Object.fromEntries(await Promise.all(made)) as Record<Role, string>;
 });
 afterAll(() => world.stop());
 
@@ -64,10 +73,14 @@ async function fill(tenant: TestTenant): Promise<Things> {
       ...{ recovery: "restart", maxAttempts: 1, queueTimeoutMs: 1_000, runTimeoutMs: null },
     },
   ]);
+  const member = await makeMember(world, tenant.id, "viewer");
+  const account = { name: "ci", role: "developer" } as const;
   return {
     tenant,
     admin,
     ids: {
+      Member: member.id,
+      ServiceAccount: await createServiceAccount(officeOf(world), systemScope(tenant.id), account, null),
       Tenant: tenant.id,
       Agent: agent,
       Thread: thread.thread_id,
@@ -81,20 +94,22 @@ async function fill(tenant: TestTenant): Promise<Things> {
   };
 }
 
-const nodeScopes: Record<string, ApiScope | null> = {
-  Tenant: null,
-  Agent: "runs:read",
-  Thread: "runs:read",
+const nodePermissions: Record<string, Permission> = {
+  Tenant: "tenant:read",
+  Agent: "agents:read",
+  Thread: "threads:read",
   Run: "runs:read",
   Step: "runs:read",
-  ApiKey: "admin:read",
-  RunnerToken: "admin:read",
-  Runner: "admin:read",
-  AuditEvent: "admin:read",
+  Member: "members:read",
+  ServiceAccount: "service_accounts:read",
+  ApiKey: "api_keys:read",
+  RunnerToken: "runner_tokens:read",
+  Runner: "runners:read",
+  AuditEvent: "audit:read",
 };
 
 interface Case {
-  readonly scope: ApiScope | null;
+  readonly may: Permission;
   /** The type of node that the field takes an id of; null when it takes none. */
   readonly takes: string | null;
   readonly query: (id: string) => string;
@@ -102,14 +117,14 @@ interface Case {
   readonly own: (answer: GraphqlAnswer, ids: Record<string, string>) => unknown;
 }
 
-const lookUp = (field: string, type: string, scope: ApiScope): Case => ({
-  scope,
+const lookUp = (field: string, type: string, may: Permission): Case => ({
+  may,
   takes: type,
   query: (id) => `{ ${field}(id: "${relayId(type, id)}") { uuid } }`,
   own: ({ data }, ids) => data[field].uuid === ids[type],
 });
-const list = (field: string, scope: ApiScope, cursor: string): Case => ({
-  scope,
+const list = (field: string, may: Permission, cursor: string): Case => ({
+  may,
   takes: cursor,
   // A cursor names a row too.
   query: (id) => `{ ${field}(first: 5, before: "${Buffer.from(`c:${id}`).toString("base64url")}") { nodes { id } } }`,
@@ -118,102 +133,128 @@ const list = (field: string, scope: ApiScope, cursor: string): Case => ({
 
 const queries: Record<string, Case | Case[]> = {
   viewer: {
-    scope: null,
+    may: "tenant:read",
     takes: null,
     query: () => "{ viewer { tenant { slug } } }",
     own: ({ data }) => data.viewer.tenant.slug,
   },
-  tenant: { scope: null, takes: null, query: () => "{ tenant { slug } }", own: ({ data }) => data.tenant.slug },
-  node: Object.entries(nodeScopes).map(([type, scope]) => ({
-    scope,
+  tenant: { may: "tenant:read", takes: null, query: () => "{ tenant { slug } }", own: ({ data }) => data.tenant.slug },
+  node: Object.entries(nodePermissions).map(([type, may]) => ({
+    may,
     takes: type,
     query: (id: string) => `{ node(id: "${relayId(type, id)}") { __typename id } }`,
     own: ({ data }: GraphqlAnswer, ids: Record<string, string>) =>
       data.node.__typename === type && data.node.id === relayId(type, ids[type] as string),
   })),
-  nodes: Object.entries(nodeScopes).map(([type, scope]) => ({
-    scope,
+  nodes: Object.entries(nodePermissions).map(([type, may]) => ({
+    may,
     takes: type,
     query: (id: string) => `{ nodes(ids: ["${relayId(type, id)}"]) { __typename } }`,
     own: ({ data }: GraphqlAnswer) => data.nodes[0].__typename === type,
   })),
-  agent: lookUp("agent", "Agent", "runs:read"),
-  agents: list("agents", "runs:read", "Agent"),
-  thread: lookUp("thread", "Thread", "runs:read"),
-  threads: list("threads", "runs:read", "Thread"),
+  agent: lookUp("agent", "Agent", "agents:read"),
+  agents: list("agents", "agents:read", "Agent"),
+  thread: lookUp("thread", "Thread", "threads:read"),
+  threads: list("threads", "threads:read", "Thread"),
   run: lookUp("run", "Run", "runs:read"),
   runs: [
     list("runs", "runs:read", "Run"),
     {
-      scope: "runs:read",
+      may: "runs:read",
       takes: "Thread",
       query: (id) => `{ runs(filter: {threadId: "${relayId("Thread", id)}"}) { nodes { id steps { nodes { id } } } } }`,
       own: ({ data }) => data.runs.nodes.length === 1,
     },
     {
-      scope: "runs:read",
+      may: "runs:read",
       takes: "Agent",
       query: (id) => `{ runs(filter: {agentId: "${id}", statuses: [ERROR]}) { nodes { id } } }`,
       own: ({ data }) => data.runs.nodes.length === 0,
     },
   ],
-  apiKey: lookUp("apiKey", "ApiKey", "admin:read"),
-  apiKeys: list("apiKeys", "admin:read", "ApiKey"),
-  runnerToken: lookUp("runnerToken", "RunnerToken", "admin:read"),
-  runnerTokens: list("runnerTokens", "admin:read", "RunnerToken"),
-  runners: list("runners", "admin:read", "Runner"),
+  member: lookUp("member", "Member", "members:read"),
+  members: list("members", "members:read", "Member"),
+  serviceAccount: lookUp("serviceAccount", "ServiceAccount", "service_accounts:read"),
+  serviceAccounts: list("serviceAccounts", "service_accounts:read", "ServiceAccount"),
+  apiKey: lookUp("apiKey", "ApiKey", "api_keys:read"),
+  apiKeys: list("apiKeys", "api_keys:read", "ApiKey"),
+  runnerToken: lookUp("runnerToken", "RunnerToken", "runner_tokens:read"),
+  runnerTokens: list("runnerTokens", "runner_tokens:read", "RunnerToken"),
+  runners: list("runners", "runners:read", "Runner"),
   auditEvents: [
-    list("auditEvents", "admin:read", "AuditEvent"),
+    list("auditEvents", "audit:read", "AuditEvent"),
     {
-      scope: "admin:read",
+      may: "audit:read",
       takes: "RunnerToken",
       query: (id) => `{ auditEvents(filter: {targetId: "${id}"}) { nodes { action } } }`,
       own: ({ data }) => data.auditEvents.nodes.length > 0,
     },
   ],
   auditVerification: {
-    scope: "admin:read",
+    may: "audit:read",
     takes: null,
     query: () => "{ auditVerification { verdict checkedTo } }",
     own: ({ data }) => data.auditVerification.verdict === "OK",
   },
   auditKey: {
-    scope: "admin:read",
+    may: "audit:read",
     takes: null,
     query: () => "{ auditKey { keyId } }",
     own: ({ data }) => data.auditKey.keyId,
   },
 };
 
-const change = (field: string, object: string, type: string): Case => ({
-  scope: "admin:write",
+const change = (field: string, object: string, type: string, may: Permission, more = ""): Case => ({
+  may,
   takes: type,
   query: (id) =>
-    `mutation { ${field}(input: {id: "${relayId(type, id)}"}) { ${object} { uuid } userErrors { code field message } } }`,
+    `mutation { ${field}(input: {id: "${relayId(type, id)}"${more}}) { ${object} { uuid } userErrors { code field message } } }`,
   own: ({ data }, ids) => data[field].userErrors.length === 0 && data[field][object].uuid === ids[type],
 });
+const create = (field: string, object: string, may: Permission, input: string): Case => ({
+  may,
+  takes: null,
+  query: () => `mutation { ${field}(input: {${input}}) { ${object} { uuid } userErrors { code message } } }`,
+  own: ({ data }) => data[field].userErrors.length === 0,
+});
+const keyWith = (type: string, input: (id: string) => string): Case => ({
+  may: "own_keys:write",
+  takes: type,
+  query: (id) =>
+    `mutation { apiKeyCreate(input: {name: "n", scopes: [RUNS_READ], ${input(relayId(type, id))}}) { apiKey { name } userErrors { code field message } } }`,
+  own: ({ data }) => data.apiKeyCreate.userErrors.length === 0,
+});
 
-const mutations: Record<string, Case> = {
-  apiKeyCreate: {
-    scope: "admin:write",
-    takes: null,
-    query: () =>
-      'mutation { apiKeyCreate(input: {name: "n", scopes: [RUNS_READ]}) { apiKey { uuid } userErrors { code message } } }',
-    own: ({ data }) => data.apiKeyCreate.userErrors.length === 0,
-  },
-  apiKeyRotate: change("apiKeyRotate", "apiKey", "ApiKey"),
-  apiKeyRevoke: change("apiKeyRevoke", "apiKey", "ApiKey"),
-  runnerTokenCreate: {
-    scope: "admin:write",
-    takes: null,
-    query: () =>
-      'mutation { runnerTokenCreate(input: {name: "n", kind: "k"}) { runnerToken { uuid } userErrors { code message } } }',
-    own: ({ data }) => data.runnerTokenCreate.userErrors.length === 0,
-  },
-  runnerTokenRotate: change("runnerTokenRotate", "runnerToken", "RunnerToken"),
-  runnerTokenRevoke: change("runnerTokenRevoke", "runnerToken", "RunnerToken"),
+const mutations: Record<string, Case | Case[]> = {
+  memberInvite: create("memberInvite", "member", "members:write", 'email: "new@example.com", role: VIEWER'),
+  memberRoleUpdate: change(
+    ...(["memberRoleUpdate", "member", "Member", "members:write"] as const),
+    ", role: VIEWER, expectedVersion: 2",
+  ),
+  memberRemove: change("memberRemove", "member", "Member", "members:write"),
+  serviceAccountCreate: create(
+    ...(["serviceAccountCreate", "serviceAccount", "service_accounts:write"] as const),
+    'name: "n", role: VIEWER',
+  ),
+  serviceAccountUpdate: change(
+    ...(["serviceAccountUpdate", "serviceAccount", "ServiceAccount", "service_accounts:write"] as const),
+    ', name: "other", expectedVersion: 1',
+  ),
+  apiKeyCreate: [
+    create("apiKeyCreate", "apiKey", "own_keys:write", 'name: "n", scopes: [RUNS_READ]'),
+    keyWith("ServiceAccount", (id) => `ownerId: "${id}"`),
+    keyWith("Agent", (id) => `agentIds: ["${id}"]`),
+  ],
+  serviceAccountRemove: change(
+    ...(["serviceAccountRemove", "serviceAccount", "ServiceAccount", "service_accounts:write"] as const),
+  ),
+  apiKeyRotate: change("apiKeyRotate", "apiKey", "ApiKey", "own_keys:write"),
+  apiKeyRevoke: change("apiKeyRevoke", "apiKey", "ApiKey", "own_keys:write"),
+  runnerTokenCreate: create("runnerTokenCreate", "runnerToken", "runner_tokens:write", 'name: "n", kind: "k"'),
+  runnerTokenRotate: change("runnerTokenRotate", "runnerToken", "RunnerToken", "runner_tokens:write"),
+  runnerTokenRevoke: change("runnerTokenRevoke", "runnerToken", "RunnerToken", "runner_tokens:write"),
   runCancel: {
-    scope: "runs:write",
+    may: "runs:cancel",
     takes: "Run",
     query: (id) => `mutation { runCancel(input: {id: "${id}"}) { run { uuid } userErrors { code field message } } }`,
     own: ({ data }, ids) => data.runCancel.userErrors.length === 0 && data.runCancel.run.uuid === ids["Run"],
@@ -229,7 +270,7 @@ test("every query, mutation, subscription and node type has a case", () => {
   const nodes = Object.values(graphqlSchema.getTypeMap()).filter(
     (type) => type instanceof GraphQLObjectType && isInterfaceType(node) && type.getInterfaces().includes(node),
   );
-  expect(nodes.map(({ name }) => name).sort()).toEqual(Object.keys(nodeScopes).sort());
+  expect(nodes.map(({ name }) => name).sort()).toEqual(Object.keys(nodePermissions).sort());
 });
 
 const cases = Object.entries({ ...queries, ...mutations }).flatMap(([field, given]) =>
@@ -250,7 +291,8 @@ function without(answer: GraphqlAnswer, type: string, id: string): string {
   return text;
 }
 
-describe.each(cases)("%s", (_name, { scope, takes, query, own }) => {
+describe.each(cases)("%s", (_name, { may, takes, query, own }) => {
+  const scope: ApiScope | null = permissionTable[may].scope;
   const ids = (things: Things) => things.ids[takes ?? "Tenant"] as string;
 
   test("another tenant's id is answered like one that nobody has", async () => {
@@ -281,6 +323,21 @@ describe.each(cases)("%s", (_name, { scope, takes, query, own }) => {
       expect(errors[0]?.message).toContain(`"${scope}"`);
       expect(Object.values((data ?? {}) as object).every((value) => value === null)).toBe(true);
     }
+  });
+
+  test("each role gets it or is refused, as the table of permissions says", async () => {
+    const isMutation = query("x").startsWith("mutation");
+    const asked = roles.map(async (role) => {
+      const id = isMutation ? unknownLike(ids(mine)) : ids(mine);
+      // Only one can be invited.
+      const text = query(id).replace("new@", `${role}@`);
+      const { data, errors } = await askGraphql(world.url, keys[role], text);
+      const refused = { role, code: "FORBIDDEN", data: true };
+      const isEmpty = Object.values((data ?? {}) as object).every((value) => value === null);
+      if (rolesOf(may).includes(role)) expect({ role, errors }).toEqual({ role, errors: [] });
+      else expect({ role, code: errors[0]?.extensions?.code, data: isEmpty }).toEqual(refused);
+    });
+    await Promise.all(asked);
   });
 
   test("a revoked key and no key are refused", async () => {
@@ -338,6 +395,22 @@ test("a subscription to another tenant's run is refused like one to a run that n
   expect(await refusal(theirs.admin, theirs.ids["Run"] as string)).toContain("lastSeq");
 });
 
+test("what a role may not see is not seen through what it may", async () => {
+  const look = (role: Role, query: string) => askGraphql(world.url, keys[role], query);
+  const runs = await look("billing_admin", "{ agents(first: 100) { nodes { uuid runs { nodes { uuid } } } } }");
+  expect(runs.errors[0]?.extensions?.code).toBe("FORBIDDEN");
+  expect(JSON.stringify(runs)).not.toContain(mine.ids["Run"]);
+  const owners = await look("developer", "{ apiKeys(first: 100) { nodes { uuid member { email } } } }");
+  expect(owners.errors[0]?.extensions?.code).toBe("FORBIDDEN");
+  expect(JSON.stringify(owners)).not.toContain("@example.com");
+  const socket = graphqlSocket(world.url, { apiKey: keys.billing_admin });
+  const events = socket.iterate({ query: `subscription { runEvents(runId: "${mine.ids["Run"]}") { lastSeq } }` });
+  await expect(events.next().then((result) => Promise.reject(result.value?.errors ?? result))).rejects.toMatchObject([
+    { extensions: { code: "FORBIDDEN" } },
+  ]);
+  await socket.dispose();
+});
+
 test("lists hold the caller's own rows only", async () => {
   for (const [one, other] of [
     [mine, theirs],
@@ -347,7 +420,7 @@ test("lists hold the caller's own rows only", async () => {
       world.url,
       one.admin,
       `{ agents(first: 100) { nodes { id } } threads(first: 100) { nodes { id } } runs(first: 100) { nodes { id steps { nodes { id } } } }
-         apiKeys(first: 100) { nodes { id } } runnerTokens(first: 100) { nodes { id } } runners(first: 100) { nodes { id } }
+         apiKeys(last: 100) { nodes { id } } members(first: 100) { nodes { id } } serviceAccounts(first: 100) { nodes { id } } runnerTokens(first: 100) { nodes { id } } runners(first: 100) { nodes { id } }
          auditEvents(first: 100) { nodes { id targetId } } }`,
     );
     expect(answer.errors).toEqual([]);

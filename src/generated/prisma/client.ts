@@ -52,6 +52,21 @@ export type Tenant = Prisma.TenantModel
  */
 export type ApiKey = Prisma.ApiKeyModel
 /**
+ * Model Member
+ * A person in a tenant: invited by address, known by issuer and subject.
+ */
+export type Member = Prisma.MemberModel
+/**
+ * Model ServiceAccount
+ * A program that acts in a tenant under a role of its own.
+ */
+export type ServiceAccount = Prisma.ServiceAccountModel
+/**
+ * Model Session
+ * A member who is signed in, in one browser.
+ */
+export type Session = Prisma.SessionModel
+/**
  * Model RunnerToken
  * A credential for runners of one kind in the pool of its tenant.
  */

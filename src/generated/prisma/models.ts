@@ -10,6 +10,9 @@
  */
 export type * from './models/Tenant.js'
 export type * from './models/ApiKey.js'
+export type * from './models/Member.js'
+export type * from './models/ServiceAccount.js'
+export type * from './models/Session.js'
 export type * from './models/RunnerToken.js'
 export type * from './models/CreateRequest.js'
 export type * from './models/AuditEvent.js'

@@ -53,6 +53,9 @@ export const AnyNull = runtime.AnyNull
 export const ModelName = {
   Tenant: 'Tenant',
   ApiKey: 'ApiKey',
+  Member: 'Member',
+  ServiceAccount: 'ServiceAccount',
+  Session: 'Session',
   RunnerToken: 'RunnerToken',
   CreateRequest: 'CreateRequest',
   AuditEvent: 'AuditEvent',
@@ -116,10 +119,62 @@ export const ApiKeyScalarFieldEnum = {
   rotatedAt: 'rotatedAt',
   expiresAt: 'expiresAt',
   revokedAt: 'revokedAt',
-  lastUsedAt: 'lastUsedAt'
+  lastUsedAt: 'lastUsedAt',
+  memberId: 'memberId',
+  serviceAccountId: 'serviceAccountId',
+  agentIds: 'agentIds'
 } as const
 
 export type ApiKeyScalarFieldEnum = (typeof ApiKeyScalarFieldEnum)[keyof typeof ApiKeyScalarFieldEnum]
+
+
+export const MemberScalarFieldEnum = {
+  tenantId: 'tenantId',
+  id: 'id',
+  email: 'email',
+  name: 'name',
+  role: 'role',
+  status: 'status',
+  issuer: 'issuer',
+  subject: 'subject',
+  version: 'version',
+  createdBy: 'createdBy',
+  createdAt: 'createdAt',
+  joinedAt: 'joinedAt',
+  removedAt: 'removedAt'
+} as const
+
+export type MemberScalarFieldEnum = (typeof MemberScalarFieldEnum)[keyof typeof MemberScalarFieldEnum]
+
+
+export const ServiceAccountScalarFieldEnum = {
+  tenantId: 'tenantId',
+  id: 'id',
+  name: 'name',
+  role: 'role',
+  version: 'version',
+  createdBy: 'createdBy',
+  createdAt: 'createdAt',
+  removedAt: 'removedAt'
+} as const
+
+export type ServiceAccountScalarFieldEnum = (typeof ServiceAccountScalarFieldEnum)[keyof typeof ServiceAccountScalarFieldEnum]
+
+
+export const SessionScalarFieldEnum = {
+  tenantId: 'tenantId',
+  id: 'id',
+  memberId: 'memberId',
+  publicId: 'publicId',
+  secretHash: 'secretHash',
+  signInHash: 'signInHash',
+  createdAt: 'createdAt',
+  expiresAt: 'expiresAt',
+  lastUsedAt: 'lastUsedAt',
+  endedAt: 'endedAt'
+} as const
+
+export type SessionScalarFieldEnum = (typeof SessionScalarFieldEnum)[keyof typeof SessionScalarFieldEnum]
 
 
 export const RunnerTokenScalarFieldEnum = {

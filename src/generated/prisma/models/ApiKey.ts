@@ -39,6 +39,8 @@ export type ApiKeyMinAggregateOutputType = {
   expiresAt: Date | null
   revokedAt: Date | null
   lastUsedAt: Date | null
+  memberId: string | null
+  serviceAccountId: string | null
 }
 
 export type ApiKeyMaxAggregateOutputType = {
@@ -56,6 +58,8 @@ export type ApiKeyMaxAggregateOutputType = {
   expiresAt: Date | null
   revokedAt: Date | null
   lastUsedAt: Date | null
+  memberId: string | null
+  serviceAccountId: string | null
 }
 
 export type ApiKeyCountAggregateOutputType = {
@@ -74,6 +78,9 @@ export type ApiKeyCountAggregateOutputType = {
   expiresAt: number
   revokedAt: number
   lastUsedAt: number
+  memberId: number
+  serviceAccountId: number
+  agentIds: number
   _all: number
 }
 
@@ -93,6 +100,8 @@ export type ApiKeyMinAggregateInputType = {
   expiresAt?: true
   revokedAt?: true
   lastUsedAt?: true
+  memberId?: true
+  serviceAccountId?: true
 }
 
 export type ApiKeyMaxAggregateInputType = {
@@ -110,6 +119,8 @@ export type ApiKeyMaxAggregateInputType = {
   expiresAt?: true
   revokedAt?: true
   lastUsedAt?: true
+  memberId?: true
+  serviceAccountId?: true
 }
 
 export type ApiKeyCountAggregateInputType = {
@@ -128,6 +139,9 @@ export type ApiKeyCountAggregateInputType = {
   expiresAt?: true
   revokedAt?: true
   lastUsedAt?: true
+  memberId?: true
+  serviceAccountId?: true
+  agentIds?: true
   _all?: true
 }
 
@@ -219,6 +233,9 @@ export type ApiKeyGroupByOutputType = {
   expiresAt: Date | null
   revokedAt: Date | null
   lastUsedAt: Date | null
+  memberId: string | null
+  serviceAccountId: string | null
+  agentIds: string[]
   _count: ApiKeyCountAggregateOutputType | null
   _min: ApiKeyMinAggregateOutputType | null
   _max: ApiKeyMaxAggregateOutputType | null
@@ -258,7 +275,12 @@ export type ApiKeyWhereInput = {
   expiresAt?: Prisma.DateTimeNullableFilter<"ApiKey"> | Date | string | null
   revokedAt?: Prisma.DateTimeNullableFilter<"ApiKey"> | Date | string | null
   lastUsedAt?: Prisma.DateTimeNullableFilter<"ApiKey"> | Date | string | null
+  memberId?: Prisma.UuidNullableFilter<"ApiKey"> | string | null
+  serviceAccountId?: Prisma.UuidNullableFilter<"ApiKey"> | string | null
+  agentIds?: Prisma.StringNullableListFilter<"ApiKey">
   tenant?: Prisma.XOR<Prisma.TenantScalarRelationFilter, Prisma.TenantWhereInput>
+  member?: Prisma.XOR<Prisma.MemberNullableScalarRelationFilter, Prisma.MemberWhereInput> | null
+  serviceAccount?: Prisma.XOR<Prisma.ServiceAccountNullableScalarRelationFilter, Prisma.ServiceAccountWhereInput> | null
 }
 
 export type ApiKeyOrderByWithRelationInput = {
@@ -277,7 +299,12 @@ export type ApiKeyOrderByWithRelationInput = {
   expiresAt?: Prisma.SortOrderInput | Prisma.SortOrder
   revokedAt?: Prisma.SortOrderInput | Prisma.SortOrder
   lastUsedAt?: Prisma.SortOrderInput | Prisma.SortOrder
+  memberId?: Prisma.SortOrderInput | Prisma.SortOrder
+  serviceAccountId?: Prisma.SortOrderInput | Prisma.SortOrder
+  agentIds?: Prisma.SortOrder
   tenant?: Prisma.TenantOrderByWithRelationInput
+  member?: Prisma.MemberOrderByWithRelationInput
+  serviceAccount?: Prisma.ServiceAccountOrderByWithRelationInput
 }
 
 export type ApiKeyWhereUniqueInput = Prisma.AtLeast<{
@@ -300,7 +327,12 @@ export type ApiKeyWhereUniqueInput = Prisma.AtLeast<{
   expiresAt?: Prisma.DateTimeNullableFilter<"ApiKey"> | Date | string | null
   revokedAt?: Prisma.DateTimeNullableFilter<"ApiKey"> | Date | string | null
   lastUsedAt?: Prisma.DateTimeNullableFilter<"ApiKey"> | Date | string | null
+  memberId?: Prisma.UuidNullableFilter<"ApiKey"> | string | null
+  serviceAccountId?: Prisma.UuidNullableFilter<"ApiKey"> | string | null
+  agentIds?: Prisma.StringNullableListFilter<"ApiKey">
   tenant?: Prisma.XOR<Prisma.TenantScalarRelationFilter, Prisma.TenantWhereInput>
+  member?: Prisma.XOR<Prisma.MemberNullableScalarRelationFilter, Prisma.MemberWhereInput> | null
+  serviceAccount?: Prisma.XOR<Prisma.ServiceAccountNullableScalarRelationFilter, Prisma.ServiceAccountWhereInput> | null
 }, "tenantId_id" | "publicId">
 
 export type ApiKeyOrderByWithAggregationInput = {
@@ -319,6 +351,9 @@ export type ApiKeyOrderByWithAggregationInput = {
   expiresAt?: Prisma.SortOrderInput | Prisma.SortOrder
   revokedAt?: Prisma.SortOrderInput | Prisma.SortOrder
   lastUsedAt?: Prisma.SortOrderInput | Prisma.SortOrder
+  memberId?: Prisma.SortOrderInput | Prisma.SortOrder
+  serviceAccountId?: Prisma.SortOrderInput | Prisma.SortOrder
+  agentIds?: Prisma.SortOrder
   _count?: Prisma.ApiKeyCountOrderByAggregateInput
   _max?: Prisma.ApiKeyMaxOrderByAggregateInput
   _min?: Prisma.ApiKeyMinOrderByAggregateInput
@@ -343,6 +378,9 @@ export type ApiKeyScalarWhereWithAggregatesInput = {
   expiresAt?: Prisma.DateTimeNullableWithAggregatesFilter<"ApiKey"> | Date | string | null
   revokedAt?: Prisma.DateTimeNullableWithAggregatesFilter<"ApiKey"> | Date | string | null
   lastUsedAt?: Prisma.DateTimeNullableWithAggregatesFilter<"ApiKey"> | Date | string | null
+  memberId?: Prisma.UuidNullableWithAggregatesFilter<"ApiKey"> | string | null
+  serviceAccountId?: Prisma.UuidNullableWithAggregatesFilter<"ApiKey"> | string | null
+  agentIds?: Prisma.StringNullableListFilter<"ApiKey">
 }
 
 export type ApiKeyCreateInput = {
@@ -360,7 +398,10 @@ export type ApiKeyCreateInput = {
   expiresAt?: Date | string | null
   revokedAt?: Date | string | null
   lastUsedAt?: Date | string | null
+  agentIds?: Prisma.ApiKeyCreateagentIdsInput | string[]
   tenant: Prisma.TenantCreateNestedOneWithoutApiKeysInput
+  member?: Prisma.MemberCreateNestedOneWithoutApiKeysInput
+  serviceAccount?: Prisma.ServiceAccountCreateNestedOneWithoutApiKeysInput
 }
 
 export type ApiKeyUncheckedCreateInput = {
@@ -379,6 +420,9 @@ export type ApiKeyUncheckedCreateInput = {
   expiresAt?: Date | string | null
   revokedAt?: Date | string | null
   lastUsedAt?: Date | string | null
+  memberId?: string | null
+  serviceAccountId?: string | null
+  agentIds?: Prisma.ApiKeyCreateagentIdsInput | string[]
 }
 
 export type ApiKeyUpdateInput = {
@@ -396,7 +440,10 @@ export type ApiKeyUpdateInput = {
   expiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   revokedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   lastUsedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  agentIds?: Prisma.ApiKeyUpdateagentIdsInput | string[]
   tenant?: Prisma.TenantUpdateOneRequiredWithoutApiKeysNestedInput
+  member?: Prisma.MemberUpdateOneWithoutApiKeysNestedInput
+  serviceAccount?: Prisma.ServiceAccountUpdateOneWithoutApiKeysNestedInput
 }
 
 export type ApiKeyUncheckedUpdateInput = {
@@ -415,6 +462,9 @@ export type ApiKeyUncheckedUpdateInput = {
   expiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   revokedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   lastUsedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  memberId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  serviceAccountId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  agentIds?: Prisma.ApiKeyUpdateagentIdsInput | string[]
 }
 
 export type ApiKeyCreateManyInput = {
@@ -433,6 +483,9 @@ export type ApiKeyCreateManyInput = {
   expiresAt?: Date | string | null
   revokedAt?: Date | string | null
   lastUsedAt?: Date | string | null
+  memberId?: string | null
+  serviceAccountId?: string | null
+  agentIds?: Prisma.ApiKeyCreateagentIdsInput | string[]
 }
 
 export type ApiKeyUpdateManyMutationInput = {
@@ -450,6 +503,7 @@ export type ApiKeyUpdateManyMutationInput = {
   expiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   revokedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   lastUsedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  agentIds?: Prisma.ApiKeyUpdateagentIdsInput | string[]
 }
 
 export type ApiKeyUncheckedUpdateManyInput = {
@@ -468,6 +522,9 @@ export type ApiKeyUncheckedUpdateManyInput = {
   expiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   revokedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   lastUsedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  memberId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  serviceAccountId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  agentIds?: Prisma.ApiKeyUpdateagentIdsInput | string[]
 }
 
 export type ApiKeyListRelationFilter = {
@@ -509,6 +566,9 @@ export type ApiKeyCountOrderByAggregateInput = {
   expiresAt?: Prisma.SortOrder
   revokedAt?: Prisma.SortOrder
   lastUsedAt?: Prisma.SortOrder
+  memberId?: Prisma.SortOrder
+  serviceAccountId?: Prisma.SortOrder
+  agentIds?: Prisma.SortOrder
 }
 
 export type ApiKeyMaxOrderByAggregateInput = {
@@ -526,6 +586,8 @@ export type ApiKeyMaxOrderByAggregateInput = {
   expiresAt?: Prisma.SortOrder
   revokedAt?: Prisma.SortOrder
   lastUsedAt?: Prisma.SortOrder
+  memberId?: Prisma.SortOrder
+  serviceAccountId?: Prisma.SortOrder
 }
 
 export type ApiKeyMinOrderByAggregateInput = {
@@ -543,6 +605,8 @@ export type ApiKeyMinOrderByAggregateInput = {
   expiresAt?: Prisma.SortOrder
   revokedAt?: Prisma.SortOrder
   lastUsedAt?: Prisma.SortOrder
+  memberId?: Prisma.SortOrder
+  serviceAccountId?: Prisma.SortOrder
 }
 
 export type ApiKeyCreateNestedManyWithoutTenantInput = {
@@ -591,6 +655,10 @@ export type ApiKeyCreatescopesInput = {
   set: string[]
 }
 
+export type ApiKeyCreateagentIdsInput = {
+  set: string[]
+}
+
 export type BytesFieldUpdateOperationsInput = {
   set?: runtime.Bytes
 }
@@ -608,6 +676,99 @@ export type ApiKeyUpdatescopesInput = {
   push?: string | string[]
 }
 
+export type ApiKeyUpdateagentIdsInput = {
+  set?: string[]
+  push?: string | string[]
+}
+
+export type NullableStringFieldUpdateOperationsInput = {
+  set?: string | null
+}
+
+export type ApiKeyCreateNestedManyWithoutMemberInput = {
+  create?: Prisma.XOR<Prisma.ApiKeyCreateWithoutMemberInput, Prisma.ApiKeyUncheckedCreateWithoutMemberInput> | Prisma.ApiKeyCreateWithoutMemberInput[] | Prisma.ApiKeyUncheckedCreateWithoutMemberInput[]
+  connectOrCreate?: Prisma.ApiKeyCreateOrConnectWithoutMemberInput | Prisma.ApiKeyCreateOrConnectWithoutMemberInput[]
+  createMany?: Prisma.ApiKeyCreateManyMemberInputEnvelope
+  connect?: Prisma.ApiKeyWhereUniqueInput | Prisma.ApiKeyWhereUniqueInput[]
+}
+
+export type ApiKeyUncheckedCreateNestedManyWithoutMemberInput = {
+  create?: Prisma.XOR<Prisma.ApiKeyCreateWithoutMemberInput, Prisma.ApiKeyUncheckedCreateWithoutMemberInput> | Prisma.ApiKeyCreateWithoutMemberInput[] | Prisma.ApiKeyUncheckedCreateWithoutMemberInput[]
+  connectOrCreate?: Prisma.ApiKeyCreateOrConnectWithoutMemberInput | Prisma.ApiKeyCreateOrConnectWithoutMemberInput[]
+  createMany?: Prisma.ApiKeyCreateManyMemberInputEnvelope
+  connect?: Prisma.ApiKeyWhereUniqueInput | Prisma.ApiKeyWhereUniqueInput[]
+}
+
+export type ApiKeyUpdateManyWithoutMemberNestedInput = {
+  create?: Prisma.XOR<Prisma.ApiKeyCreateWithoutMemberInput, Prisma.ApiKeyUncheckedCreateWithoutMemberInput> | Prisma.ApiKeyCreateWithoutMemberInput[] | Prisma.ApiKeyUncheckedCreateWithoutMemberInput[]
+  connectOrCreate?: Prisma.ApiKeyCreateOrConnectWithoutMemberInput | Prisma.ApiKeyCreateOrConnectWithoutMemberInput[]
+  upsert?: Prisma.ApiKeyUpsertWithWhereUniqueWithoutMemberInput | Prisma.ApiKeyUpsertWithWhereUniqueWithoutMemberInput[]
+  createMany?: Prisma.ApiKeyCreateManyMemberInputEnvelope
+  set?: Prisma.ApiKeyWhereUniqueInput | Prisma.ApiKeyWhereUniqueInput[]
+  disconnect?: Prisma.ApiKeyWhereUniqueInput | Prisma.ApiKeyWhereUniqueInput[]
+  delete?: Prisma.ApiKeyWhereUniqueInput | Prisma.ApiKeyWhereUniqueInput[]
+  connect?: Prisma.ApiKeyWhereUniqueInput | Prisma.ApiKeyWhereUniqueInput[]
+  update?: Prisma.ApiKeyUpdateWithWhereUniqueWithoutMemberInput | Prisma.ApiKeyUpdateWithWhereUniqueWithoutMemberInput[]
+  updateMany?: Prisma.ApiKeyUpdateManyWithWhereWithoutMemberInput | Prisma.ApiKeyUpdateManyWithWhereWithoutMemberInput[]
+  deleteMany?: Prisma.ApiKeyScalarWhereInput | Prisma.ApiKeyScalarWhereInput[]
+}
+
+export type ApiKeyUncheckedUpdateManyWithoutMemberNestedInput = {
+  create?: Prisma.XOR<Prisma.ApiKeyCreateWithoutMemberInput, Prisma.ApiKeyUncheckedCreateWithoutMemberInput> | Prisma.ApiKeyCreateWithoutMemberInput[] | Prisma.ApiKeyUncheckedCreateWithoutMemberInput[]
+  connectOrCreate?: Prisma.ApiKeyCreateOrConnectWithoutMemberInput | Prisma.ApiKeyCreateOrConnectWithoutMemberInput[]
+  upsert?: Prisma.ApiKeyUpsertWithWhereUniqueWithoutMemberInput | Prisma.ApiKeyUpsertWithWhereUniqueWithoutMemberInput[]
+  createMany?: Prisma.ApiKeyCreateManyMemberInputEnvelope
+  set?: Prisma.ApiKeyWhereUniqueInput | Prisma.ApiKeyWhereUniqueInput[]
+  disconnect?: Prisma.ApiKeyWhereUniqueInput | Prisma.ApiKeyWhereUniqueInput[]
+  delete?: Prisma.ApiKeyWhereUniqueInput | Prisma.ApiKeyWhereUniqueInput[]
+  connect?: Prisma.ApiKeyWhereUniqueInput | Prisma.ApiKeyWhereUniqueInput[]
+  update?: Prisma.ApiKeyUpdateWithWhereUniqueWithoutMemberInput | Prisma.ApiKeyUpdateWithWhereUniqueWithoutMemberInput[]
+  updateMany?: Prisma.ApiKeyUpdateManyWithWhereWithoutMemberInput | Prisma.ApiKeyUpdateManyWithWhereWithoutMemberInput[]
+  deleteMany?: Prisma.ApiKeyScalarWhereInput | Prisma.ApiKeyScalarWhereInput[]
+}
+
+export type ApiKeyCreateNestedManyWithoutServiceAccountInput = {
+  create?: Prisma.XOR<Prisma.ApiKeyCreateWithoutServiceAccountInput, Prisma.ApiKeyUncheckedCreateWithoutServiceAccountInput> | Prisma.ApiKeyCreateWithoutServiceAccountInput[] | Prisma.ApiKeyUncheckedCreateWithoutServiceAccountInput[]
+  connectOrCreate?: Prisma.ApiKeyCreateOrConnectWithoutServiceAccountInput | Prisma.ApiKeyCreateOrConnectWithoutServiceAccountInput[]
+  createMany?: Prisma.ApiKeyCreateManyServiceAccountInputEnvelope
+  connect?: Prisma.ApiKeyWhereUniqueInput | Prisma.ApiKeyWhereUniqueInput[]
+}
+
+export type ApiKeyUncheckedCreateNestedManyWithoutServiceAccountInput = {
+  create?: Prisma.XOR<Prisma.ApiKeyCreateWithoutServiceAccountInput, Prisma.ApiKeyUncheckedCreateWithoutServiceAccountInput> | Prisma.ApiKeyCreateWithoutServiceAccountInput[] | Prisma.ApiKeyUncheckedCreateWithoutServiceAccountInput[]
+  connectOrCreate?: Prisma.ApiKeyCreateOrConnectWithoutServiceAccountInput | Prisma.ApiKeyCreateOrConnectWithoutServiceAccountInput[]
+  createMany?: Prisma.ApiKeyCreateManyServiceAccountInputEnvelope
+  connect?: Prisma.ApiKeyWhereUniqueInput | Prisma.ApiKeyWhereUniqueInput[]
+}
+
+export type ApiKeyUpdateManyWithoutServiceAccountNestedInput = {
+  create?: Prisma.XOR<Prisma.ApiKeyCreateWithoutServiceAccountInput, Prisma.ApiKeyUncheckedCreateWithoutServiceAccountInput> | Prisma.ApiKeyCreateWithoutServiceAccountInput[] | Prisma.ApiKeyUncheckedCreateWithoutServiceAccountInput[]
+  connectOrCreate?: Prisma.ApiKeyCreateOrConnectWithoutServiceAccountInput | Prisma.ApiKeyCreateOrConnectWithoutServiceAccountInput[]
+  upsert?: Prisma.ApiKeyUpsertWithWhereUniqueWithoutServiceAccountInput | Prisma.ApiKeyUpsertWithWhereUniqueWithoutServiceAccountInput[]
+  createMany?: Prisma.ApiKeyCreateManyServiceAccountInputEnvelope
+  set?: Prisma.ApiKeyWhereUniqueInput | Prisma.ApiKeyWhereUniqueInput[]
+  disconnect?: Prisma.ApiKeyWhereUniqueInput | Prisma.ApiKeyWhereUniqueInput[]
+  delete?: Prisma.ApiKeyWhereUniqueInput | Prisma.ApiKeyWhereUniqueInput[]
+  connect?: Prisma.ApiKeyWhereUniqueInput | Prisma.ApiKeyWhereUniqueInput[]
+  update?: Prisma.ApiKeyUpdateWithWhereUniqueWithoutServiceAccountInput | Prisma.ApiKeyUpdateWithWhereUniqueWithoutServiceAccountInput[]
+  updateMany?: Prisma.ApiKeyUpdateManyWithWhereWithoutServiceAccountInput | Prisma.ApiKeyUpdateManyWithWhereWithoutServiceAccountInput[]
+  deleteMany?: Prisma.ApiKeyScalarWhereInput | Prisma.ApiKeyScalarWhereInput[]
+}
+
+export type ApiKeyUncheckedUpdateManyWithoutServiceAccountNestedInput = {
+  create?: Prisma.XOR<Prisma.ApiKeyCreateWithoutServiceAccountInput, Prisma.ApiKeyUncheckedCreateWithoutServiceAccountInput> | Prisma.ApiKeyCreateWithoutServiceAccountInput[] | Prisma.ApiKeyUncheckedCreateWithoutServiceAccountInput[]
+  connectOrCreate?: Prisma.ApiKeyCreateOrConnectWithoutServiceAccountInput | Prisma.ApiKeyCreateOrConnectWithoutServiceAccountInput[]
+  upsert?: Prisma.ApiKeyUpsertWithWhereUniqueWithoutServiceAccountInput | Prisma.ApiKeyUpsertWithWhereUniqueWithoutServiceAccountInput[]
+  createMany?: Prisma.ApiKeyCreateManyServiceAccountInputEnvelope
+  set?: Prisma.ApiKeyWhereUniqueInput | Prisma.ApiKeyWhereUniqueInput[]
+  disconnect?: Prisma.ApiKeyWhereUniqueInput | Prisma.ApiKeyWhereUniqueInput[]
+  delete?: Prisma.ApiKeyWhereUniqueInput | Prisma.ApiKeyWhereUniqueInput[]
+  connect?: Prisma.ApiKeyWhereUniqueInput | Prisma.ApiKeyWhereUniqueInput[]
+  update?: Prisma.ApiKeyUpdateWithWhereUniqueWithoutServiceAccountInput | Prisma.ApiKeyUpdateWithWhereUniqueWithoutServiceAccountInput[]
+  updateMany?: Prisma.ApiKeyUpdateManyWithWhereWithoutServiceAccountInput | Prisma.ApiKeyUpdateManyWithWhereWithoutServiceAccountInput[]
+  deleteMany?: Prisma.ApiKeyScalarWhereInput | Prisma.ApiKeyScalarWhereInput[]
+}
+
 export type ApiKeyCreateWithoutTenantInput = {
   id: string
   publicId: string
@@ -623,6 +784,9 @@ export type ApiKeyCreateWithoutTenantInput = {
   expiresAt?: Date | string | null
   revokedAt?: Date | string | null
   lastUsedAt?: Date | string | null
+  agentIds?: Prisma.ApiKeyCreateagentIdsInput | string[]
+  member?: Prisma.MemberCreateNestedOneWithoutApiKeysInput
+  serviceAccount?: Prisma.ServiceAccountCreateNestedOneWithoutApiKeysInput
 }
 
 export type ApiKeyUncheckedCreateWithoutTenantInput = {
@@ -640,6 +804,9 @@ export type ApiKeyUncheckedCreateWithoutTenantInput = {
   expiresAt?: Date | string | null
   revokedAt?: Date | string | null
   lastUsedAt?: Date | string | null
+  memberId?: string | null
+  serviceAccountId?: string | null
+  agentIds?: Prisma.ApiKeyCreateagentIdsInput | string[]
 }
 
 export type ApiKeyCreateOrConnectWithoutTenantInput = {
@@ -687,6 +854,139 @@ export type ApiKeyScalarWhereInput = {
   expiresAt?: Prisma.DateTimeNullableFilter<"ApiKey"> | Date | string | null
   revokedAt?: Prisma.DateTimeNullableFilter<"ApiKey"> | Date | string | null
   lastUsedAt?: Prisma.DateTimeNullableFilter<"ApiKey"> | Date | string | null
+  memberId?: Prisma.UuidNullableFilter<"ApiKey"> | string | null
+  serviceAccountId?: Prisma.UuidNullableFilter<"ApiKey"> | string | null
+  agentIds?: Prisma.StringNullableListFilter<"ApiKey">
+}
+
+export type ApiKeyCreateWithoutMemberInput = {
+  id: string
+  publicId: string
+  name: string
+  secretHash: runtime.Bytes
+  previousHash?: runtime.Bytes | null
+  previousExpiresAt?: Date | string | null
+  last4: string
+  scopes?: Prisma.ApiKeyCreatescopesInput | string[]
+  createdBy: string
+  createdAt?: Date | string
+  rotatedAt?: Date | string | null
+  expiresAt?: Date | string | null
+  revokedAt?: Date | string | null
+  lastUsedAt?: Date | string | null
+  agentIds?: Prisma.ApiKeyCreateagentIdsInput | string[]
+  tenant: Prisma.TenantCreateNestedOneWithoutApiKeysInput
+  serviceAccount?: Prisma.ServiceAccountCreateNestedOneWithoutApiKeysInput
+}
+
+export type ApiKeyUncheckedCreateWithoutMemberInput = {
+  id: string
+  publicId: string
+  name: string
+  secretHash: runtime.Bytes
+  previousHash?: runtime.Bytes | null
+  previousExpiresAt?: Date | string | null
+  last4: string
+  scopes?: Prisma.ApiKeyCreatescopesInput | string[]
+  createdBy: string
+  createdAt?: Date | string
+  rotatedAt?: Date | string | null
+  expiresAt?: Date | string | null
+  revokedAt?: Date | string | null
+  lastUsedAt?: Date | string | null
+  serviceAccountId?: string | null
+  agentIds?: Prisma.ApiKeyCreateagentIdsInput | string[]
+}
+
+export type ApiKeyCreateOrConnectWithoutMemberInput = {
+  where: Prisma.ApiKeyWhereUniqueInput
+  create: Prisma.XOR<Prisma.ApiKeyCreateWithoutMemberInput, Prisma.ApiKeyUncheckedCreateWithoutMemberInput>
+}
+
+export type ApiKeyCreateManyMemberInputEnvelope = {
+  data: Prisma.ApiKeyCreateManyMemberInput | Prisma.ApiKeyCreateManyMemberInput[]
+  skipDuplicates?: boolean
+}
+
+export type ApiKeyUpsertWithWhereUniqueWithoutMemberInput = {
+  where: Prisma.ApiKeyWhereUniqueInput
+  update: Prisma.XOR<Prisma.ApiKeyUpdateWithoutMemberInput, Prisma.ApiKeyUncheckedUpdateWithoutMemberInput>
+  create: Prisma.XOR<Prisma.ApiKeyCreateWithoutMemberInput, Prisma.ApiKeyUncheckedCreateWithoutMemberInput>
+}
+
+export type ApiKeyUpdateWithWhereUniqueWithoutMemberInput = {
+  where: Prisma.ApiKeyWhereUniqueInput
+  data: Prisma.XOR<Prisma.ApiKeyUpdateWithoutMemberInput, Prisma.ApiKeyUncheckedUpdateWithoutMemberInput>
+}
+
+export type ApiKeyUpdateManyWithWhereWithoutMemberInput = {
+  where: Prisma.ApiKeyScalarWhereInput
+  data: Prisma.XOR<Prisma.ApiKeyUpdateManyMutationInput, Prisma.ApiKeyUncheckedUpdateManyWithoutMemberInput>
+}
+
+export type ApiKeyCreateWithoutServiceAccountInput = {
+  id: string
+  publicId: string
+  name: string
+  secretHash: runtime.Bytes
+  previousHash?: runtime.Bytes | null
+  previousExpiresAt?: Date | string | null
+  last4: string
+  scopes?: Prisma.ApiKeyCreatescopesInput | string[]
+  createdBy: string
+  createdAt?: Date | string
+  rotatedAt?: Date | string | null
+  expiresAt?: Date | string | null
+  revokedAt?: Date | string | null
+  lastUsedAt?: Date | string | null
+  agentIds?: Prisma.ApiKeyCreateagentIdsInput | string[]
+  tenant: Prisma.TenantCreateNestedOneWithoutApiKeysInput
+  member?: Prisma.MemberCreateNestedOneWithoutApiKeysInput
+}
+
+export type ApiKeyUncheckedCreateWithoutServiceAccountInput = {
+  id: string
+  publicId: string
+  name: string
+  secretHash: runtime.Bytes
+  previousHash?: runtime.Bytes | null
+  previousExpiresAt?: Date | string | null
+  last4: string
+  scopes?: Prisma.ApiKeyCreatescopesInput | string[]
+  createdBy: string
+  createdAt?: Date | string
+  rotatedAt?: Date | string | null
+  expiresAt?: Date | string | null
+  revokedAt?: Date | string | null
+  lastUsedAt?: Date | string | null
+  memberId?: string | null
+  agentIds?: Prisma.ApiKeyCreateagentIdsInput | string[]
+}
+
+export type ApiKeyCreateOrConnectWithoutServiceAccountInput = {
+  where: Prisma.ApiKeyWhereUniqueInput
+  create: Prisma.XOR<Prisma.ApiKeyCreateWithoutServiceAccountInput, Prisma.ApiKeyUncheckedCreateWithoutServiceAccountInput>
+}
+
+export type ApiKeyCreateManyServiceAccountInputEnvelope = {
+  data: Prisma.ApiKeyCreateManyServiceAccountInput | Prisma.ApiKeyCreateManyServiceAccountInput[]
+  skipDuplicates?: boolean
+}
+
+export type ApiKeyUpsertWithWhereUniqueWithoutServiceAccountInput = {
+  where: Prisma.ApiKeyWhereUniqueInput
+  update: Prisma.XOR<Prisma.ApiKeyUpdateWithoutServiceAccountInput, Prisma.ApiKeyUncheckedUpdateWithoutServiceAccountInput>
+  create: Prisma.XOR<Prisma.ApiKeyCreateWithoutServiceAccountInput, Prisma.ApiKeyUncheckedCreateWithoutServiceAccountInput>
+}
+
+export type ApiKeyUpdateWithWhereUniqueWithoutServiceAccountInput = {
+  where: Prisma.ApiKeyWhereUniqueInput
+  data: Prisma.XOR<Prisma.ApiKeyUpdateWithoutServiceAccountInput, Prisma.ApiKeyUncheckedUpdateWithoutServiceAccountInput>
+}
+
+export type ApiKeyUpdateManyWithWhereWithoutServiceAccountInput = {
+  where: Prisma.ApiKeyScalarWhereInput
+  data: Prisma.XOR<Prisma.ApiKeyUpdateManyMutationInput, Prisma.ApiKeyUncheckedUpdateManyWithoutServiceAccountInput>
 }
 
 export type ApiKeyCreateManyTenantInput = {
@@ -704,6 +1004,9 @@ export type ApiKeyCreateManyTenantInput = {
   expiresAt?: Date | string | null
   revokedAt?: Date | string | null
   lastUsedAt?: Date | string | null
+  memberId?: string | null
+  serviceAccountId?: string | null
+  agentIds?: Prisma.ApiKeyCreateagentIdsInput | string[]
 }
 
 export type ApiKeyUpdateWithoutTenantInput = {
@@ -721,6 +1024,9 @@ export type ApiKeyUpdateWithoutTenantInput = {
   expiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   revokedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   lastUsedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  agentIds?: Prisma.ApiKeyUpdateagentIdsInput | string[]
+  member?: Prisma.MemberUpdateOneWithoutApiKeysNestedInput
+  serviceAccount?: Prisma.ServiceAccountUpdateOneWithoutApiKeysNestedInput
 }
 
 export type ApiKeyUncheckedUpdateWithoutTenantInput = {
@@ -738,6 +1044,9 @@ export type ApiKeyUncheckedUpdateWithoutTenantInput = {
   expiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   revokedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   lastUsedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  memberId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  serviceAccountId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  agentIds?: Prisma.ApiKeyUpdateagentIdsInput | string[]
 }
 
 export type ApiKeyUncheckedUpdateManyWithoutTenantInput = {
@@ -755,6 +1064,163 @@ export type ApiKeyUncheckedUpdateManyWithoutTenantInput = {
   expiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   revokedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   lastUsedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  memberId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  serviceAccountId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  agentIds?: Prisma.ApiKeyUpdateagentIdsInput | string[]
+}
+
+export type ApiKeyCreateManyMemberInput = {
+  id: string
+  publicId: string
+  name: string
+  secretHash: runtime.Bytes
+  previousHash?: runtime.Bytes | null
+  previousExpiresAt?: Date | string | null
+  last4: string
+  scopes?: Prisma.ApiKeyCreatescopesInput | string[]
+  createdBy: string
+  createdAt?: Date | string
+  rotatedAt?: Date | string | null
+  expiresAt?: Date | string | null
+  revokedAt?: Date | string | null
+  lastUsedAt?: Date | string | null
+  serviceAccountId?: string | null
+  agentIds?: Prisma.ApiKeyCreateagentIdsInput | string[]
+}
+
+export type ApiKeyUpdateWithoutMemberInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  publicId?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  secretHash?: Prisma.BytesFieldUpdateOperationsInput | runtime.Bytes
+  previousHash?: Prisma.NullableBytesFieldUpdateOperationsInput | runtime.Bytes | null
+  previousExpiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  last4?: Prisma.StringFieldUpdateOperationsInput | string
+  scopes?: Prisma.ApiKeyUpdatescopesInput | string[]
+  createdBy?: Prisma.StringFieldUpdateOperationsInput | string
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  rotatedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  expiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  revokedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  lastUsedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  agentIds?: Prisma.ApiKeyUpdateagentIdsInput | string[]
+  tenant?: Prisma.TenantUpdateOneRequiredWithoutApiKeysNestedInput
+  serviceAccount?: Prisma.ServiceAccountUpdateOneWithoutApiKeysNestedInput
+}
+
+export type ApiKeyUncheckedUpdateWithoutMemberInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  publicId?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  secretHash?: Prisma.BytesFieldUpdateOperationsInput | runtime.Bytes
+  previousHash?: Prisma.NullableBytesFieldUpdateOperationsInput | runtime.Bytes | null
+  previousExpiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  last4?: Prisma.StringFieldUpdateOperationsInput | string
+  scopes?: Prisma.ApiKeyUpdatescopesInput | string[]
+  createdBy?: Prisma.StringFieldUpdateOperationsInput | string
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  rotatedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  expiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  revokedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  lastUsedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  serviceAccountId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  agentIds?: Prisma.ApiKeyUpdateagentIdsInput | string[]
+}
+
+export type ApiKeyUncheckedUpdateManyWithoutMemberInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  publicId?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  secretHash?: Prisma.BytesFieldUpdateOperationsInput | runtime.Bytes
+  previousHash?: Prisma.NullableBytesFieldUpdateOperationsInput | runtime.Bytes | null
+  previousExpiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  last4?: Prisma.StringFieldUpdateOperationsInput | string
+  scopes?: Prisma.ApiKeyUpdatescopesInput | string[]
+  createdBy?: Prisma.StringFieldUpdateOperationsInput | string
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  rotatedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  expiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  revokedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  lastUsedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  serviceAccountId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  agentIds?: Prisma.ApiKeyUpdateagentIdsInput | string[]
+}
+
+export type ApiKeyCreateManyServiceAccountInput = {
+  id: string
+  publicId: string
+  name: string
+  secretHash: runtime.Bytes
+  previousHash?: runtime.Bytes | null
+  previousExpiresAt?: Date | string | null
+  last4: string
+  scopes?: Prisma.ApiKeyCreatescopesInput | string[]
+  createdBy: string
+  createdAt?: Date | string
+  rotatedAt?: Date | string | null
+  expiresAt?: Date | string | null
+  revokedAt?: Date | string | null
+  lastUsedAt?: Date | string | null
+  memberId?: string | null
+  agentIds?: Prisma.ApiKeyCreateagentIdsInput | string[]
+}
+
+export type ApiKeyUpdateWithoutServiceAccountInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  publicId?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  secretHash?: Prisma.BytesFieldUpdateOperationsInput | runtime.Bytes
+  previousHash?: Prisma.NullableBytesFieldUpdateOperationsInput | runtime.Bytes | null
+  previousExpiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  last4?: Prisma.StringFieldUpdateOperationsInput | string
+  scopes?: Prisma.ApiKeyUpdatescopesInput | string[]
+  createdBy?: Prisma.StringFieldUpdateOperationsInput | string
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  rotatedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  expiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  revokedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  lastUsedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  agentIds?: Prisma.ApiKeyUpdateagentIdsInput | string[]
+  tenant?: Prisma.TenantUpdateOneRequiredWithoutApiKeysNestedInput
+  member?: Prisma.MemberUpdateOneWithoutApiKeysNestedInput
+}
+
+export type ApiKeyUncheckedUpdateWithoutServiceAccountInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  publicId?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  secretHash?: Prisma.BytesFieldUpdateOperationsInput | runtime.Bytes
+  previousHash?: Prisma.NullableBytesFieldUpdateOperationsInput | runtime.Bytes | null
+  previousExpiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  last4?: Prisma.StringFieldUpdateOperationsInput | string
+  scopes?: Prisma.ApiKeyUpdatescopesInput | string[]
+  createdBy?: Prisma.StringFieldUpdateOperationsInput | string
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  rotatedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  expiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  revokedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  lastUsedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  memberId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  agentIds?: Prisma.ApiKeyUpdateagentIdsInput | string[]
+}
+
+export type ApiKeyUncheckedUpdateManyWithoutServiceAccountInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  publicId?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  secretHash?: Prisma.BytesFieldUpdateOperationsInput | runtime.Bytes
+  previousHash?: Prisma.NullableBytesFieldUpdateOperationsInput | runtime.Bytes | null
+  previousExpiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  last4?: Prisma.StringFieldUpdateOperationsInput | string
+  scopes?: Prisma.ApiKeyUpdatescopesInput | string[]
+  createdBy?: Prisma.StringFieldUpdateOperationsInput | string
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  rotatedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  expiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  revokedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  lastUsedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  memberId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  agentIds?: Prisma.ApiKeyUpdateagentIdsInput | string[]
 }
 
 
@@ -775,7 +1241,12 @@ export type ApiKeySelect<ExtArgs extends runtime.Types.Extensions.InternalArgs =
   expiresAt?: boolean
   revokedAt?: boolean
   lastUsedAt?: boolean
+  memberId?: boolean
+  serviceAccountId?: boolean
+  agentIds?: boolean
   tenant?: boolean | Prisma.TenantDefaultArgs<ExtArgs>
+  member?: boolean | Prisma.ApiKey$memberArgs<ExtArgs>
+  serviceAccount?: boolean | Prisma.ApiKey$serviceAccountArgs<ExtArgs>
 }, ExtArgs["result"]["apiKey"]>
 
 export type ApiKeySelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
@@ -794,7 +1265,12 @@ export type ApiKeySelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extens
   expiresAt?: boolean
   revokedAt?: boolean
   lastUsedAt?: boolean
+  memberId?: boolean
+  serviceAccountId?: boolean
+  agentIds?: boolean
   tenant?: boolean | Prisma.TenantDefaultArgs<ExtArgs>
+  member?: boolean | Prisma.ApiKey$memberArgs<ExtArgs>
+  serviceAccount?: boolean | Prisma.ApiKey$serviceAccountArgs<ExtArgs>
 }, ExtArgs["result"]["apiKey"]>
 
 export type ApiKeySelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
@@ -813,7 +1289,12 @@ export type ApiKeySelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extens
   expiresAt?: boolean
   revokedAt?: boolean
   lastUsedAt?: boolean
+  memberId?: boolean
+  serviceAccountId?: boolean
+  agentIds?: boolean
   tenant?: boolean | Prisma.TenantDefaultArgs<ExtArgs>
+  member?: boolean | Prisma.ApiKey$memberArgs<ExtArgs>
+  serviceAccount?: boolean | Prisma.ApiKey$serviceAccountArgs<ExtArgs>
 }, ExtArgs["result"]["apiKey"]>
 
 export type ApiKeySelectScalar = {
@@ -832,23 +1313,34 @@ export type ApiKeySelectScalar = {
   expiresAt?: boolean
   revokedAt?: boolean
   lastUsedAt?: boolean
+  memberId?: boolean
+  serviceAccountId?: boolean
+  agentIds?: boolean
 }
 
-export type ApiKeyOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"tenantId" | "id" | "publicId" | "name" | "secretHash" | "previousHash" | "previousExpiresAt" | "last4" | "scopes" | "createdBy" | "createdAt" | "rotatedAt" | "expiresAt" | "revokedAt" | "lastUsedAt", ExtArgs["result"]["apiKey"]>
+export type ApiKeyOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"tenantId" | "id" | "publicId" | "name" | "secretHash" | "previousHash" | "previousExpiresAt" | "last4" | "scopes" | "createdBy" | "createdAt" | "rotatedAt" | "expiresAt" | "revokedAt" | "lastUsedAt" | "memberId" | "serviceAccountId" | "agentIds", ExtArgs["result"]["apiKey"]>
 export type ApiKeyInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   tenant?: boolean | Prisma.TenantDefaultArgs<ExtArgs>
+  member?: boolean | Prisma.ApiKey$memberArgs<ExtArgs>
+  serviceAccount?: boolean | Prisma.ApiKey$serviceAccountArgs<ExtArgs>
 }
 export type ApiKeyIncludeCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   tenant?: boolean | Prisma.TenantDefaultArgs<ExtArgs>
+  member?: boolean | Prisma.ApiKey$memberArgs<ExtArgs>
+  serviceAccount?: boolean | Prisma.ApiKey$serviceAccountArgs<ExtArgs>
 }
 export type ApiKeyIncludeUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   tenant?: boolean | Prisma.TenantDefaultArgs<ExtArgs>
+  member?: boolean | Prisma.ApiKey$memberArgs<ExtArgs>
+  serviceAccount?: boolean | Prisma.ApiKey$serviceAccountArgs<ExtArgs>
 }
 
 export type $ApiKeyPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   name: "ApiKey"
   objects: {
     tenant: Prisma.$TenantPayload<ExtArgs>
+    member: Prisma.$MemberPayload<ExtArgs> | null
+    serviceAccount: Prisma.$ServiceAccountPayload<ExtArgs> | null
   }
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     tenantId: string
@@ -866,6 +1358,9 @@ export type $ApiKeyPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs
     expiresAt: Date | null
     revokedAt: Date | null
     lastUsedAt: Date | null
+    memberId: string | null
+    serviceAccountId: string | null
+    agentIds: string[]
   }, ExtArgs["result"]["apiKey"]>
   composites: {}
 }
@@ -1261,6 +1756,8 @@ readonly fields: ApiKeyFieldRefs;
 export interface Prisma__ApiKeyClient<T, Null = never, ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs, GlobalOmitOptions = {}> extends Prisma.PrismaPromise<T> {
   readonly [Symbol.toStringTag]: "PrismaPromise"
   tenant<T extends Prisma.TenantDefaultArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.TenantDefaultArgs<ExtArgs>>): Prisma.Prisma__TenantClient<runtime.Types.Result.GetResult<Prisma.$TenantPayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | Null, Null, ExtArgs, GlobalOmitOptions>
+  member<T extends Prisma.ApiKey$memberArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.ApiKey$memberArgs<ExtArgs>>): Prisma.Prisma__MemberClient<runtime.Types.Result.GetResult<Prisma.$MemberPayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | null, null, ExtArgs, GlobalOmitOptions>
+  serviceAccount<T extends Prisma.ApiKey$serviceAccountArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.ApiKey$serviceAccountArgs<ExtArgs>>): Prisma.Prisma__ServiceAccountClient<runtime.Types.Result.GetResult<Prisma.$ServiceAccountPayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | null, null, ExtArgs, GlobalOmitOptions>
   /**
    * Attaches callbacks for the resolution and/or rejection of the Promise.
    * @param onfulfilled The callback to execute when the Promise is resolved.
@@ -1305,6 +1802,9 @@ export interface ApiKeyFieldRefs {
   readonly expiresAt: Prisma.FieldRef<"ApiKey", 'DateTime'>
   readonly revokedAt: Prisma.FieldRef<"ApiKey", 'DateTime'>
   readonly lastUsedAt: Prisma.FieldRef<"ApiKey", 'DateTime'>
+  readonly memberId: Prisma.FieldRef<"ApiKey", 'String'>
+  readonly serviceAccountId: Prisma.FieldRef<"ApiKey", 'String'>
+  readonly agentIds: Prisma.FieldRef<"ApiKey", 'String[]'>
 }
     
 
@@ -1703,6 +2203,44 @@ export type ApiKeyDeleteManyArgs<ExtArgs extends runtime.Types.Extensions.Intern
    * Limit how many ApiKeys to delete.
    */
   limit?: number
+}
+
+/**
+ * ApiKey.member
+ */
+export type ApiKey$memberArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the Member
+   */
+  select?: Prisma.MemberSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the Member
+   */
+  omit?: Prisma.MemberOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.MemberInclude<ExtArgs> | null
+  where?: Prisma.MemberWhereInput
+}
+
+/**
+ * ApiKey.serviceAccount
+ */
+export type ApiKey$serviceAccountArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the ServiceAccount
+   */
+  select?: Prisma.ServiceAccountSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the ServiceAccount
+   */
+  omit?: Prisma.ServiceAccountOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.ServiceAccountInclude<ExtArgs> | null
+  where?: Prisma.ServiceAccountWhereInput
 }
 
 /**

@@ -233,8 +233,11 @@ export type TenantWhereInput = {
   checkpointBlobs?: Prisma.CheckpointBlobListRelationFilter
   createRequests?: Prisma.CreateRequestListRelationFilter
   idempotencyKeys?: Prisma.IdempotencyKeyListRelationFilter
+  members?: Prisma.MemberListRelationFilter
   runners?: Prisma.RunnerListRelationFilter
   runnerTokens?: Prisma.RunnerTokenListRelationFilter
+  serviceAccounts?: Prisma.ServiceAccountListRelationFilter
+  sessions?: Prisma.SessionListRelationFilter
   threads?: Prisma.ThreadListRelationFilter
 }
 
@@ -254,8 +257,11 @@ export type TenantOrderByWithRelationInput = {
   checkpointBlobs?: Prisma.CheckpointBlobOrderByRelationAggregateInput
   createRequests?: Prisma.CreateRequestOrderByRelationAggregateInput
   idempotencyKeys?: Prisma.IdempotencyKeyOrderByRelationAggregateInput
+  members?: Prisma.MemberOrderByRelationAggregateInput
   runners?: Prisma.RunnerOrderByRelationAggregateInput
   runnerTokens?: Prisma.RunnerTokenOrderByRelationAggregateInput
+  serviceAccounts?: Prisma.ServiceAccountOrderByRelationAggregateInput
+  sessions?: Prisma.SessionOrderByRelationAggregateInput
   threads?: Prisma.ThreadOrderByRelationAggregateInput
 }
 
@@ -278,8 +284,11 @@ export type TenantWhereUniqueInput = Prisma.AtLeast<{
   checkpointBlobs?: Prisma.CheckpointBlobListRelationFilter
   createRequests?: Prisma.CreateRequestListRelationFilter
   idempotencyKeys?: Prisma.IdempotencyKeyListRelationFilter
+  members?: Prisma.MemberListRelationFilter
   runners?: Prisma.RunnerListRelationFilter
   runnerTokens?: Prisma.RunnerTokenListRelationFilter
+  serviceAccounts?: Prisma.ServiceAccountListRelationFilter
+  sessions?: Prisma.SessionListRelationFilter
   threads?: Prisma.ThreadListRelationFilter
 }, "id" | "slug">
 
@@ -325,8 +334,11 @@ export type TenantCreateInput = {
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
 }
 
@@ -346,8 +358,11 @@ export type TenantUncheckedCreateInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
 }
 
@@ -367,8 +382,11 @@ export type TenantUpdateInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
 }
 
@@ -388,8 +406,11 @@ export type TenantUncheckedUpdateInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
 }
 
@@ -488,6 +509,48 @@ export type TenantUpdateOneRequiredWithoutApiKeysNestedInput = {
   upsert?: Prisma.TenantUpsertWithoutApiKeysInput
   connect?: Prisma.TenantWhereUniqueInput
   update?: Prisma.XOR<Prisma.XOR<Prisma.TenantUpdateToOneWithWhereWithoutApiKeysInput, Prisma.TenantUpdateWithoutApiKeysInput>, Prisma.TenantUncheckedUpdateWithoutApiKeysInput>
+}
+
+export type TenantCreateNestedOneWithoutMembersInput = {
+  create?: Prisma.XOR<Prisma.TenantCreateWithoutMembersInput, Prisma.TenantUncheckedCreateWithoutMembersInput>
+  connectOrCreate?: Prisma.TenantCreateOrConnectWithoutMembersInput
+  connect?: Prisma.TenantWhereUniqueInput
+}
+
+export type TenantUpdateOneRequiredWithoutMembersNestedInput = {
+  create?: Prisma.XOR<Prisma.TenantCreateWithoutMembersInput, Prisma.TenantUncheckedCreateWithoutMembersInput>
+  connectOrCreate?: Prisma.TenantCreateOrConnectWithoutMembersInput
+  upsert?: Prisma.TenantUpsertWithoutMembersInput
+  connect?: Prisma.TenantWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.TenantUpdateToOneWithWhereWithoutMembersInput, Prisma.TenantUpdateWithoutMembersInput>, Prisma.TenantUncheckedUpdateWithoutMembersInput>
+}
+
+export type TenantCreateNestedOneWithoutServiceAccountsInput = {
+  create?: Prisma.XOR<Prisma.TenantCreateWithoutServiceAccountsInput, Prisma.TenantUncheckedCreateWithoutServiceAccountsInput>
+  connectOrCreate?: Prisma.TenantCreateOrConnectWithoutServiceAccountsInput
+  connect?: Prisma.TenantWhereUniqueInput
+}
+
+export type TenantUpdateOneRequiredWithoutServiceAccountsNestedInput = {
+  create?: Prisma.XOR<Prisma.TenantCreateWithoutServiceAccountsInput, Prisma.TenantUncheckedCreateWithoutServiceAccountsInput>
+  connectOrCreate?: Prisma.TenantCreateOrConnectWithoutServiceAccountsInput
+  upsert?: Prisma.TenantUpsertWithoutServiceAccountsInput
+  connect?: Prisma.TenantWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.TenantUpdateToOneWithWhereWithoutServiceAccountsInput, Prisma.TenantUpdateWithoutServiceAccountsInput>, Prisma.TenantUncheckedUpdateWithoutServiceAccountsInput>
+}
+
+export type TenantCreateNestedOneWithoutSessionsInput = {
+  create?: Prisma.XOR<Prisma.TenantCreateWithoutSessionsInput, Prisma.TenantUncheckedCreateWithoutSessionsInput>
+  connectOrCreate?: Prisma.TenantCreateOrConnectWithoutSessionsInput
+  connect?: Prisma.TenantWhereUniqueInput
+}
+
+export type TenantUpdateOneRequiredWithoutSessionsNestedInput = {
+  create?: Prisma.XOR<Prisma.TenantCreateWithoutSessionsInput, Prisma.TenantUncheckedCreateWithoutSessionsInput>
+  connectOrCreate?: Prisma.TenantCreateOrConnectWithoutSessionsInput
+  upsert?: Prisma.TenantUpsertWithoutSessionsInput
+  connect?: Prisma.TenantWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.TenantUpdateToOneWithWhereWithoutSessionsInput, Prisma.TenantUpdateWithoutSessionsInput>, Prisma.TenantUncheckedUpdateWithoutSessionsInput>
 }
 
 export type TenantCreateNestedOneWithoutRunnerTokensInput = {
@@ -659,8 +722,11 @@ export type TenantCreateWithoutApiKeysInput = {
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
 }
 
@@ -679,8 +745,11 @@ export type TenantUncheckedCreateWithoutApiKeysInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
 }
 
@@ -715,8 +784,11 @@ export type TenantUpdateWithoutApiKeysInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
 }
 
@@ -735,8 +807,335 @@ export type TenantUncheckedUpdateWithoutApiKeysInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
+  threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
+}
+
+export type TenantCreateWithoutMembersInput = {
+  id: string
+  slug: string
+  name: string
+  weight?: number
+  createdAt?: Date | string
+  updatedAt?: Date | string
+  pooledAgents?: Prisma.AgentCreateNestedManyWithoutPoolInput
+  agents?: Prisma.AgentCreateNestedManyWithoutTenantInput
+  apiKeys?: Prisma.ApiKeyCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointCreateNestedManyWithoutTenantInput
+  auditEvents?: Prisma.AuditEventCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
+  checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
+  createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
+  runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
+  runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
+  threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
+}
+
+export type TenantUncheckedCreateWithoutMembersInput = {
+  id: string
+  slug: string
+  name: string
+  weight?: number
+  createdAt?: Date | string
+  updatedAt?: Date | string
+  pooledAgents?: Prisma.AgentUncheckedCreateNestedManyWithoutPoolInput
+  agents?: Prisma.AgentUncheckedCreateNestedManyWithoutTenantInput
+  apiKeys?: Prisma.ApiKeyUncheckedCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedCreateNestedManyWithoutTenantInput
+  auditEvents?: Prisma.AuditEventUncheckedCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
+  checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
+  createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
+  runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
+  runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
+  threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
+}
+
+export type TenantCreateOrConnectWithoutMembersInput = {
+  where: Prisma.TenantWhereUniqueInput
+  create: Prisma.XOR<Prisma.TenantCreateWithoutMembersInput, Prisma.TenantUncheckedCreateWithoutMembersInput>
+}
+
+export type TenantUpsertWithoutMembersInput = {
+  update: Prisma.XOR<Prisma.TenantUpdateWithoutMembersInput, Prisma.TenantUncheckedUpdateWithoutMembersInput>
+  create: Prisma.XOR<Prisma.TenantCreateWithoutMembersInput, Prisma.TenantUncheckedCreateWithoutMembersInput>
+  where?: Prisma.TenantWhereInput
+}
+
+export type TenantUpdateToOneWithWhereWithoutMembersInput = {
+  where?: Prisma.TenantWhereInput
+  data: Prisma.XOR<Prisma.TenantUpdateWithoutMembersInput, Prisma.TenantUncheckedUpdateWithoutMembersInput>
+}
+
+export type TenantUpdateWithoutMembersInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  slug?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  weight?: Prisma.IntFieldUpdateOperationsInput | number
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  pooledAgents?: Prisma.AgentUpdateManyWithoutPoolNestedInput
+  agents?: Prisma.AgentUpdateManyWithoutTenantNestedInput
+  apiKeys?: Prisma.ApiKeyUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUpdateManyWithoutTenantNestedInput
+  auditEvents?: Prisma.AuditEventUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
+  checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
+  createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
+  runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
+  runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
+  threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
+}
+
+export type TenantUncheckedUpdateWithoutMembersInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  slug?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  weight?: Prisma.IntFieldUpdateOperationsInput | number
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  pooledAgents?: Prisma.AgentUncheckedUpdateManyWithoutPoolNestedInput
+  agents?: Prisma.AgentUncheckedUpdateManyWithoutTenantNestedInput
+  apiKeys?: Prisma.ApiKeyUncheckedUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedUpdateManyWithoutTenantNestedInput
+  auditEvents?: Prisma.AuditEventUncheckedUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
+  checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
+  createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
+  runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
+  runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
+  threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
+}
+
+export type TenantCreateWithoutServiceAccountsInput = {
+  id: string
+  slug: string
+  name: string
+  weight?: number
+  createdAt?: Date | string
+  updatedAt?: Date | string
+  pooledAgents?: Prisma.AgentCreateNestedManyWithoutPoolInput
+  agents?: Prisma.AgentCreateNestedManyWithoutTenantInput
+  apiKeys?: Prisma.ApiKeyCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointCreateNestedManyWithoutTenantInput
+  auditEvents?: Prisma.AuditEventCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
+  checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
+  createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberCreateNestedManyWithoutTenantInput
+  runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
+  runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
+  threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
+}
+
+export type TenantUncheckedCreateWithoutServiceAccountsInput = {
+  id: string
+  slug: string
+  name: string
+  weight?: number
+  createdAt?: Date | string
+  updatedAt?: Date | string
+  pooledAgents?: Prisma.AgentUncheckedCreateNestedManyWithoutPoolInput
+  agents?: Prisma.AgentUncheckedCreateNestedManyWithoutTenantInput
+  apiKeys?: Prisma.ApiKeyUncheckedCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedCreateNestedManyWithoutTenantInput
+  auditEvents?: Prisma.AuditEventUncheckedCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
+  checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
+  createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
+  runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
+  runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
+  threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
+}
+
+export type TenantCreateOrConnectWithoutServiceAccountsInput = {
+  where: Prisma.TenantWhereUniqueInput
+  create: Prisma.XOR<Prisma.TenantCreateWithoutServiceAccountsInput, Prisma.TenantUncheckedCreateWithoutServiceAccountsInput>
+}
+
+export type TenantUpsertWithoutServiceAccountsInput = {
+  update: Prisma.XOR<Prisma.TenantUpdateWithoutServiceAccountsInput, Prisma.TenantUncheckedUpdateWithoutServiceAccountsInput>
+  create: Prisma.XOR<Prisma.TenantCreateWithoutServiceAccountsInput, Prisma.TenantUncheckedCreateWithoutServiceAccountsInput>
+  where?: Prisma.TenantWhereInput
+}
+
+export type TenantUpdateToOneWithWhereWithoutServiceAccountsInput = {
+  where?: Prisma.TenantWhereInput
+  data: Prisma.XOR<Prisma.TenantUpdateWithoutServiceAccountsInput, Prisma.TenantUncheckedUpdateWithoutServiceAccountsInput>
+}
+
+export type TenantUpdateWithoutServiceAccountsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  slug?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  weight?: Prisma.IntFieldUpdateOperationsInput | number
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  pooledAgents?: Prisma.AgentUpdateManyWithoutPoolNestedInput
+  agents?: Prisma.AgentUpdateManyWithoutTenantNestedInput
+  apiKeys?: Prisma.ApiKeyUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUpdateManyWithoutTenantNestedInput
+  auditEvents?: Prisma.AuditEventUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
+  checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
+  createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
+  runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
+  runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
+  threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
+}
+
+export type TenantUncheckedUpdateWithoutServiceAccountsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  slug?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  weight?: Prisma.IntFieldUpdateOperationsInput | number
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  pooledAgents?: Prisma.AgentUncheckedUpdateManyWithoutPoolNestedInput
+  agents?: Prisma.AgentUncheckedUpdateManyWithoutTenantNestedInput
+  apiKeys?: Prisma.ApiKeyUncheckedUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedUpdateManyWithoutTenantNestedInput
+  auditEvents?: Prisma.AuditEventUncheckedUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
+  checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
+  createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
+  runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
+  runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
+  threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
+}
+
+export type TenantCreateWithoutSessionsInput = {
+  id: string
+  slug: string
+  name: string
+  weight?: number
+  createdAt?: Date | string
+  updatedAt?: Date | string
+  pooledAgents?: Prisma.AgentCreateNestedManyWithoutPoolInput
+  agents?: Prisma.AgentCreateNestedManyWithoutTenantInput
+  apiKeys?: Prisma.ApiKeyCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointCreateNestedManyWithoutTenantInput
+  auditEvents?: Prisma.AuditEventCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
+  checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
+  createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberCreateNestedManyWithoutTenantInput
+  runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
+  runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
+  threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
+}
+
+export type TenantUncheckedCreateWithoutSessionsInput = {
+  id: string
+  slug: string
+  name: string
+  weight?: number
+  createdAt?: Date | string
+  updatedAt?: Date | string
+  pooledAgents?: Prisma.AgentUncheckedCreateNestedManyWithoutPoolInput
+  agents?: Prisma.AgentUncheckedCreateNestedManyWithoutTenantInput
+  apiKeys?: Prisma.ApiKeyUncheckedCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedCreateNestedManyWithoutTenantInput
+  auditEvents?: Prisma.AuditEventUncheckedCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
+  checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
+  createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
+  runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
+  runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
+  threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
+}
+
+export type TenantCreateOrConnectWithoutSessionsInput = {
+  where: Prisma.TenantWhereUniqueInput
+  create: Prisma.XOR<Prisma.TenantCreateWithoutSessionsInput, Prisma.TenantUncheckedCreateWithoutSessionsInput>
+}
+
+export type TenantUpsertWithoutSessionsInput = {
+  update: Prisma.XOR<Prisma.TenantUpdateWithoutSessionsInput, Prisma.TenantUncheckedUpdateWithoutSessionsInput>
+  create: Prisma.XOR<Prisma.TenantCreateWithoutSessionsInput, Prisma.TenantUncheckedCreateWithoutSessionsInput>
+  where?: Prisma.TenantWhereInput
+}
+
+export type TenantUpdateToOneWithWhereWithoutSessionsInput = {
+  where?: Prisma.TenantWhereInput
+  data: Prisma.XOR<Prisma.TenantUpdateWithoutSessionsInput, Prisma.TenantUncheckedUpdateWithoutSessionsInput>
+}
+
+export type TenantUpdateWithoutSessionsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  slug?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  weight?: Prisma.IntFieldUpdateOperationsInput | number
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  pooledAgents?: Prisma.AgentUpdateManyWithoutPoolNestedInput
+  agents?: Prisma.AgentUpdateManyWithoutTenantNestedInput
+  apiKeys?: Prisma.ApiKeyUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUpdateManyWithoutTenantNestedInput
+  auditEvents?: Prisma.AuditEventUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
+  checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
+  createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
+  runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
+  runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
+  threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
+}
+
+export type TenantUncheckedUpdateWithoutSessionsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  slug?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  weight?: Prisma.IntFieldUpdateOperationsInput | number
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  pooledAgents?: Prisma.AgentUncheckedUpdateManyWithoutPoolNestedInput
+  agents?: Prisma.AgentUncheckedUpdateManyWithoutTenantNestedInput
+  apiKeys?: Prisma.ApiKeyUncheckedUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedUpdateManyWithoutTenantNestedInput
+  auditEvents?: Prisma.AuditEventUncheckedUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
+  checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
+  createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
+  runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
+  runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
 }
 
@@ -756,7 +1155,10 @@ export type TenantCreateWithoutRunnerTokensInput = {
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
 }
 
@@ -776,7 +1178,10 @@ export type TenantUncheckedCreateWithoutRunnerTokensInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
 }
 
@@ -812,7 +1217,10 @@ export type TenantUpdateWithoutRunnerTokensInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
 }
 
@@ -832,7 +1240,10 @@ export type TenantUncheckedUpdateWithoutRunnerTokensInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
 }
 
@@ -851,8 +1262,11 @@ export type TenantCreateWithoutCreateRequestsInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
 }
 
@@ -871,8 +1285,11 @@ export type TenantUncheckedCreateWithoutCreateRequestsInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
 }
 
@@ -907,8 +1324,11 @@ export type TenantUpdateWithoutCreateRequestsInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
 }
 
@@ -927,8 +1347,11 @@ export type TenantUncheckedUpdateWithoutCreateRequestsInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
 }
 
@@ -947,8 +1370,11 @@ export type TenantCreateWithoutAuditEventsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
 }
 
@@ -967,8 +1393,11 @@ export type TenantUncheckedCreateWithoutAuditEventsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
 }
 
@@ -1003,8 +1432,11 @@ export type TenantUpdateWithoutAuditEventsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
 }
 
@@ -1023,8 +1455,11 @@ export type TenantUncheckedUpdateWithoutAuditEventsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
 }
 
@@ -1043,8 +1478,11 @@ export type TenantCreateWithoutAuditHeadInput = {
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
 }
 
@@ -1063,8 +1501,11 @@ export type TenantUncheckedCreateWithoutAuditHeadInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
 }
 
@@ -1099,8 +1540,11 @@ export type TenantUpdateWithoutAuditHeadInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
 }
 
@@ -1119,8 +1563,11 @@ export type TenantUncheckedUpdateWithoutAuditHeadInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
 }
 
@@ -1139,8 +1586,11 @@ export type TenantCreateWithoutAuditCheckpointsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
 }
 
@@ -1159,8 +1609,11 @@ export type TenantUncheckedCreateWithoutAuditCheckpointsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
 }
 
@@ -1195,8 +1648,11 @@ export type TenantUpdateWithoutAuditCheckpointsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
 }
 
@@ -1215,8 +1671,11 @@ export type TenantUncheckedUpdateWithoutAuditCheckpointsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
 }
 
@@ -1235,8 +1694,11 @@ export type TenantCreateWithoutPooledAgentsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
 }
 
@@ -1255,8 +1717,11 @@ export type TenantUncheckedCreateWithoutPooledAgentsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
 }
 
@@ -1280,8 +1745,11 @@ export type TenantCreateWithoutAgentsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
 }
 
@@ -1300,8 +1768,11 @@ export type TenantUncheckedCreateWithoutAgentsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
 }
 
@@ -1336,8 +1807,11 @@ export type TenantUpdateWithoutPooledAgentsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
 }
 
@@ -1356,8 +1830,11 @@ export type TenantUncheckedUpdateWithoutPooledAgentsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
 }
 
@@ -1387,8 +1864,11 @@ export type TenantUpdateWithoutAgentsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
 }
 
@@ -1407,8 +1887,11 @@ export type TenantUncheckedUpdateWithoutAgentsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
 }
 
@@ -1428,7 +1911,10 @@ export type TenantCreateWithoutRunnersInput = {
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
 }
 
@@ -1448,7 +1934,10 @@ export type TenantUncheckedCreateWithoutRunnersInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
 }
 
@@ -1484,7 +1973,10 @@ export type TenantUpdateWithoutRunnersInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
 }
 
@@ -1504,7 +1996,10 @@ export type TenantUncheckedUpdateWithoutRunnersInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
 }
 
@@ -1524,8 +2019,11 @@ export type TenantCreateWithoutThreadsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
 }
 
 export type TenantUncheckedCreateWithoutThreadsInput = {
@@ -1544,8 +2042,11 @@ export type TenantUncheckedCreateWithoutThreadsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
 }
 
 export type TenantCreateOrConnectWithoutThreadsInput = {
@@ -1580,8 +2081,11 @@ export type TenantUpdateWithoutThreadsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
 }
 
 export type TenantUncheckedUpdateWithoutThreadsInput = {
@@ -1600,8 +2104,11 @@ export type TenantUncheckedUpdateWithoutThreadsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
 }
 
 export type TenantCreateWithoutIdempotencyKeysInput = {
@@ -1619,8 +2126,11 @@ export type TenantCreateWithoutIdempotencyKeysInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
 }
 
@@ -1639,8 +2149,11 @@ export type TenantUncheckedCreateWithoutIdempotencyKeysInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
 }
 
@@ -1675,8 +2188,11 @@ export type TenantUpdateWithoutIdempotencyKeysInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
 }
 
@@ -1695,8 +2211,11 @@ export type TenantUncheckedUpdateWithoutIdempotencyKeysInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
 }
 
@@ -1715,8 +2234,11 @@ export type TenantCreateWithoutCheckpointBlobsInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
 }
 
@@ -1735,8 +2257,11 @@ export type TenantUncheckedCreateWithoutCheckpointBlobsInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
 }
 
@@ -1771,8 +2296,11 @@ export type TenantUpdateWithoutCheckpointBlobsInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
 }
 
@@ -1791,8 +2319,11 @@ export type TenantUncheckedUpdateWithoutCheckpointBlobsInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
 }
 
@@ -1810,8 +2341,11 @@ export type TenantCountOutputType = {
   checkpointBlobs: number
   createRequests: number
   idempotencyKeys: number
+  members: number
   runners: number
   runnerTokens: number
+  serviceAccounts: number
+  sessions: number
   threads: number
 }
 
@@ -1824,8 +2358,11 @@ export type TenantCountOutputTypeSelect<ExtArgs extends runtime.Types.Extensions
   checkpointBlobs?: boolean | TenantCountOutputTypeCountCheckpointBlobsArgs
   createRequests?: boolean | TenantCountOutputTypeCountCreateRequestsArgs
   idempotencyKeys?: boolean | TenantCountOutputTypeCountIdempotencyKeysArgs
+  members?: boolean | TenantCountOutputTypeCountMembersArgs
   runners?: boolean | TenantCountOutputTypeCountRunnersArgs
   runnerTokens?: boolean | TenantCountOutputTypeCountRunnerTokensArgs
+  serviceAccounts?: boolean | TenantCountOutputTypeCountServiceAccountsArgs
+  sessions?: boolean | TenantCountOutputTypeCountSessionsArgs
   threads?: boolean | TenantCountOutputTypeCountThreadsArgs
 }
 
@@ -1898,6 +2435,13 @@ export type TenantCountOutputTypeCountIdempotencyKeysArgs<ExtArgs extends runtim
 /**
  * TenantCountOutputType without action
  */
+export type TenantCountOutputTypeCountMembersArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  where?: Prisma.MemberWhereInput
+}
+
+/**
+ * TenantCountOutputType without action
+ */
 export type TenantCountOutputTypeCountRunnersArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   where?: Prisma.RunnerWhereInput
 }
@@ -1907,6 +2451,20 @@ export type TenantCountOutputTypeCountRunnersArgs<ExtArgs extends runtime.Types.
  */
 export type TenantCountOutputTypeCountRunnerTokensArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   where?: Prisma.RunnerTokenWhereInput
+}
+
+/**
+ * TenantCountOutputType without action
+ */
+export type TenantCountOutputTypeCountServiceAccountsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  where?: Prisma.ServiceAccountWhereInput
+}
+
+/**
+ * TenantCountOutputType without action
+ */
+export type TenantCountOutputTypeCountSessionsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  where?: Prisma.SessionWhereInput
 }
 
 /**
@@ -1933,8 +2491,11 @@ export type TenantSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs =
   checkpointBlobs?: boolean | Prisma.Tenant$checkpointBlobsArgs<ExtArgs>
   createRequests?: boolean | Prisma.Tenant$createRequestsArgs<ExtArgs>
   idempotencyKeys?: boolean | Prisma.Tenant$idempotencyKeysArgs<ExtArgs>
+  members?: boolean | Prisma.Tenant$membersArgs<ExtArgs>
   runners?: boolean | Prisma.Tenant$runnersArgs<ExtArgs>
   runnerTokens?: boolean | Prisma.Tenant$runnerTokensArgs<ExtArgs>
+  serviceAccounts?: boolean | Prisma.Tenant$serviceAccountsArgs<ExtArgs>
+  sessions?: boolean | Prisma.Tenant$sessionsArgs<ExtArgs>
   threads?: boolean | Prisma.Tenant$threadsArgs<ExtArgs>
   _count?: boolean | Prisma.TenantCountOutputTypeDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["tenant"]>
@@ -1977,8 +2538,11 @@ export type TenantInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs 
   checkpointBlobs?: boolean | Prisma.Tenant$checkpointBlobsArgs<ExtArgs>
   createRequests?: boolean | Prisma.Tenant$createRequestsArgs<ExtArgs>
   idempotencyKeys?: boolean | Prisma.Tenant$idempotencyKeysArgs<ExtArgs>
+  members?: boolean | Prisma.Tenant$membersArgs<ExtArgs>
   runners?: boolean | Prisma.Tenant$runnersArgs<ExtArgs>
   runnerTokens?: boolean | Prisma.Tenant$runnerTokensArgs<ExtArgs>
+  serviceAccounts?: boolean | Prisma.Tenant$serviceAccountsArgs<ExtArgs>
+  sessions?: boolean | Prisma.Tenant$sessionsArgs<ExtArgs>
   threads?: boolean | Prisma.Tenant$threadsArgs<ExtArgs>
   _count?: boolean | Prisma.TenantCountOutputTypeDefaultArgs<ExtArgs>
 }
@@ -1997,8 +2561,11 @@ export type $TenantPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs
     checkpointBlobs: Prisma.$CheckpointBlobPayload<ExtArgs>[]
     createRequests: Prisma.$CreateRequestPayload<ExtArgs>[]
     idempotencyKeys: Prisma.$IdempotencyKeyPayload<ExtArgs>[]
+    members: Prisma.$MemberPayload<ExtArgs>[]
     runners: Prisma.$RunnerPayload<ExtArgs>[]
     runnerTokens: Prisma.$RunnerTokenPayload<ExtArgs>[]
+    serviceAccounts: Prisma.$ServiceAccountPayload<ExtArgs>[]
+    sessions: Prisma.$SessionPayload<ExtArgs>[]
     threads: Prisma.$ThreadPayload<ExtArgs>[]
   }
   scalars: runtime.Types.Extensions.GetPayloadResult<{
@@ -2411,8 +2978,11 @@ export interface Prisma__TenantClient<T, Null = never, ExtArgs extends runtime.T
   checkpointBlobs<T extends Prisma.Tenant$checkpointBlobsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$checkpointBlobsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$CheckpointBlobPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   createRequests<T extends Prisma.Tenant$createRequestsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$createRequestsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$CreateRequestPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   idempotencyKeys<T extends Prisma.Tenant$idempotencyKeysArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$idempotencyKeysArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$IdempotencyKeyPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
+  members<T extends Prisma.Tenant$membersArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$membersArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$MemberPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   runners<T extends Prisma.Tenant$runnersArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$runnersArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$RunnerPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   runnerTokens<T extends Prisma.Tenant$runnerTokensArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$runnerTokensArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$RunnerTokenPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
+  serviceAccounts<T extends Prisma.Tenant$serviceAccountsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$serviceAccountsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$ServiceAccountPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
+  sessions<T extends Prisma.Tenant$sessionsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$sessionsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$SessionPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   threads<T extends Prisma.Tenant$threadsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$threadsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$ThreadPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   /**
    * Attaches callbacks for the resolution and/or rejection of the Promise.
@@ -3053,6 +3623,30 @@ export type Tenant$idempotencyKeysArgs<ExtArgs extends runtime.Types.Extensions.
 }
 
 /**
+ * Tenant.members
+ */
+export type Tenant$membersArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the Member
+   */
+  select?: Prisma.MemberSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the Member
+   */
+  omit?: Prisma.MemberOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.MemberInclude<ExtArgs> | null
+  where?: Prisma.MemberWhereInput
+  orderBy?: Prisma.MemberOrderByWithRelationInput | Prisma.MemberOrderByWithRelationInput[]
+  cursor?: Prisma.MemberWhereUniqueInput
+  take?: number
+  skip?: number
+  distinct?: Prisma.MemberScalarFieldEnum | Prisma.MemberScalarFieldEnum[]
+}
+
+/**
  * Tenant.runners
  */
 export type Tenant$runnersArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
@@ -3098,6 +3692,54 @@ export type Tenant$runnerTokensArgs<ExtArgs extends runtime.Types.Extensions.Int
   take?: number
   skip?: number
   distinct?: Prisma.RunnerTokenScalarFieldEnum | Prisma.RunnerTokenScalarFieldEnum[]
+}
+
+/**
+ * Tenant.serviceAccounts
+ */
+export type Tenant$serviceAccountsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the ServiceAccount
+   */
+  select?: Prisma.ServiceAccountSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the ServiceAccount
+   */
+  omit?: Prisma.ServiceAccountOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.ServiceAccountInclude<ExtArgs> | null
+  where?: Prisma.ServiceAccountWhereInput
+  orderBy?: Prisma.ServiceAccountOrderByWithRelationInput | Prisma.ServiceAccountOrderByWithRelationInput[]
+  cursor?: Prisma.ServiceAccountWhereUniqueInput
+  take?: number
+  skip?: number
+  distinct?: Prisma.ServiceAccountScalarFieldEnum | Prisma.ServiceAccountScalarFieldEnum[]
+}
+
+/**
+ * Tenant.sessions
+ */
+export type Tenant$sessionsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the Session
+   */
+  select?: Prisma.SessionSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the Session
+   */
+  omit?: Prisma.SessionOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.SessionInclude<ExtArgs> | null
+  where?: Prisma.SessionWhereInput
+  orderBy?: Prisma.SessionOrderByWithRelationInput | Prisma.SessionOrderByWithRelationInput[]
+  cursor?: Prisma.SessionWhereUniqueInput
+  take?: number
+  skip?: number
+  distinct?: Prisma.SessionScalarFieldEnum | Prisma.SessionScalarFieldEnum[]
 }
 
 /**
