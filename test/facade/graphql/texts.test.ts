@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterAll(() => world.stop());
 
 interface Place {
-  readonly operation: "query" | "mutation" | "subscription";
+  readonly operation: "query" | "mutation";
   readonly field: string;
   readonly argument: string;
   readonly type: GraphQLInputType;
@@ -36,7 +36,6 @@ const places: Place[] = (
   [
     ["query", graphqlSchema.getQueryType()],
     ["mutation", graphqlSchema.getMutationType()],
-    ["subscription", graphqlSchema.getSubscriptionType()],
   ] as const
 ).flatMap(([operation, root]) =>
   Object.values(root?.getFields() ?? {}).flatMap((field) =>
