@@ -32,10 +32,17 @@ export interface MeasuredPlane {
   redisKeys(): Promise<number>;
   /** A runner of the SDK in this process. */
   runner(agents: RunnerOptions["agents"], capacity?: number): Promise<void>;
-  /** So many runs of an agent through /runs/wait, by so many clients. Each must end with what `agent` returns for its input. */
-  runs(agent: string, count: number, clients: number): Promise<void>;
+  /**
+   * So many runs of an agent through /runs/wait, by so many clients, with `more` in their requests. Each must end with what `agent` returns for its
+   * input.
+   */
+  runs(agent: string, count: number, clients: number, more?: object): Promise<void>;
+  /** Rows of what runs leave behind, by table. */
+  rows(): Promise<Record<(typeof tablesOfRuns)[number], number>>;
   stop(): Promise<void>;
 }
+
+const tablesOfRuns = ["run_event", "run_delta", "checkpoint", "checkpoint_write", "checkpoint_blob", "step"] as const;
 
 /** What the plane sends itself; BullMQ does everything else inside its scripts. */
 const sentByPlane = /^cmdstat_(evalsha|eval|publish|bzpopmin|ping)$/;
@@ -109,7 +116,12 @@ export async function startMeasuredPlane(env: Readonly<Record<string, string>> =
       runners.push(runner);
       await runner.start();
     },
-    runs: (agent, count, clients) => waitRuns(plane.url, apiKey, agent, count, clients),
+    runs: (agent, count, clients, more = {}) =>
+      waitRuns(plane.url, apiKey, { assistant_id: agent, ...more }, count, clients),
+    rows: async () => {
+      const counts = tablesOfRuns.map((table) => `(select count(*)::int from ${table}) as ${table}`);
+      return (await admin.query(`select ${counts.join(", ")}`)).rows[0];
+    },
     stop: async () => {
       await Promise.all(runners.map((runner) => runner.stop({ drainMs: 0 })));
       await plane.end();
@@ -122,12 +134,12 @@ export async function startMeasuredPlane(env: Readonly<Record<string, string>> =
   };
 }
 
-async function waitRuns(url: string, apiKey: string, agent: string, count: number, clients: number): Promise<void> {
+async function waitRuns(url: string, apiKey: string, fields: object, count: number, clients: number): Promise<void> {
   const connections = new Agent({ keepAlive: true, maxSockets: clients });
   let next = 0;
   const once = (n: number): Promise<void> =>
     new Promise((resolve, reject) => {
-      const body = JSON.stringify({ assistant_id: agent, input: { said: `said-${n}` } });
+      const body = JSON.stringify({ ...fields, input: { said: `said-${n}` } });
       const call = request(`${url}/runs/wait`, {
         method: "POST",
         agent: connections,
