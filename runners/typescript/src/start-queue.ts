@@ -2,8 +2,8 @@
 // and from its own report, for as long as there is more of it: what arrives together must not make offers lapse. So a group is started when the one
 // before waits or is over, and after a while the others wait until the loop has been round.
 //
-// Groups and not single runs, because runs that take the same steps side by side are cheaper: the processor has the code of a step at hand. Within the
-// while no turn of the loop is spent, so that the reports of many short runs share a call.
+// Groups and not single runs, because runs that take the same steps side by side measured cheaper, presumably for the processor's caches
+// (docs/performance.md). Within the while no turn of the loop is spent, so that the reports of many short runs share a call.
 
 const GROUP = 16;
 /** Far below the time in which an offer lapses. */
