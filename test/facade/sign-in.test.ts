@@ -362,11 +362,15 @@ describe("a session", () => {
         expect(browser.jar.has("fairlead_session")).toBe(false);
       } else if (end === "removal") {
         await removeMember(officeOf(world), systemScope(tenant.id), { id, expectedVersion: null });
-      } else {
-        const column = end === "idle" ? "last_used_at = now() - interval '2 hours 1 second'" : "expires_at = now()";
-        await rows(`update session set ${column} where tenant_id = $1`, [tenant.id]);
       }
-      await until("both planes refuse it", async () => (await statuses()).every((status) => status === 401), 6_000);
+      const column = end === "idle" ? "last_used_at = now() - interval '2 hours 1 second'" : "expires_at = now()";
+      const isOver = async (): Promise<boolean> => {
+        // The uses that the test itself made are still being noted.
+        if (end === "idle" || end === "age")
+          await rows(`update session set ${column} where tenant_id = $1`, [tenant.id]);
+        return (await statuses()).every((status) => status === 401);
+      };
+      await until("both planes refuse it", isOver, 6_000);
       expect(performance.now() - before).toBeLessThan(5_000);
     },
   );

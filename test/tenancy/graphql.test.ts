@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { GraphQLObjectType, isInterfaceType } from "graphql";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { CredentialId, RunnerId } from "../../src/domain/ids.js";
-import { type Permission, permissionTable } from "../../src/domain/permissions.js";
+import { permissionTable } from "../../src/domain/permissions.js";
 import { type Role, roles } from "../../src/domain/roles.js";
 import { type ApiScope, apiScopes, systemScope } from "../../src/domain/scope.js";
 import { createServiceAccount } from "../../src/governance/edit-service-accounts.js";
@@ -10,6 +10,7 @@ import { graphqlSchema } from "../../src/schema/index.js";
 import { announceAgents } from "../../src/store/agents.js";
 import { upsertRunner } from "../../src/store/runners.js";
 import { askGraphql, type GraphqlAnswer, graphqlSocket, relayId } from "../support/graphql.js";
+import { mutations, nodePermissions, queries } from "../support/graphql-cases.js";
 import { makeMember, officeOf, rolesOf } from "../support/members.js";
 import { sampleAgents } from "../support/sample-agents.js";
 import { startWorld, type TestTenant, type World } from "../support/world.js";
@@ -93,173 +94,6 @@ async function fill(tenant: TestTenant): Promise<Things> {
     },
   };
 }
-
-const nodePermissions: Record<string, Permission> = {
-  Tenant: "tenant:read",
-  Agent: "agents:read",
-  Thread: "threads:read",
-  Run: "runs:read",
-  Step: "runs:read",
-  Member: "members:read",
-  ServiceAccount: "service_accounts:read",
-  ApiKey: "api_keys:read",
-  RunnerToken: "runner_tokens:read",
-  Runner: "runners:read",
-  AuditEvent: "audit:read",
-};
-
-interface Case {
-  readonly may: Permission;
-  /** The type of node that the field takes an id of; null when it takes none. */
-  readonly takes: string | null;
-  readonly query: (id: string) => string;
-  /** What the owner sees of it. */
-  readonly own: (answer: GraphqlAnswer, ids: Record<string, string>) => unknown;
-}
-
-const lookUp = (field: string, type: string, may: Permission): Case => ({
-  may,
-  takes: type,
-  query: (id) => `{ ${field}(id: "${relayId(type, id)}") { uuid } }`,
-  own: ({ data }, ids) => data[field].uuid === ids[type],
-});
-const list = (field: string, may: Permission, cursor: string): Case => ({
-  may,
-  takes: cursor,
-  // A cursor names a row too.
-  query: (id) => `{ ${field}(first: 5, before: "${Buffer.from(`c:${id}`).toString("base64url")}") { nodes { id } } }`,
-  own: ({ data, errors }) => errors.length === 0 && Array.isArray(data[field].nodes),
-});
-
-const queries: Record<string, Case | Case[]> = {
-  viewer: {
-    may: "tenant:read",
-    takes: null,
-    query: () => "{ viewer { tenant { slug } } }",
-    own: ({ data }) => data.viewer.tenant.slug,
-  },
-  tenant: { may: "tenant:read", takes: null, query: () => "{ tenant { slug } }", own: ({ data }) => data.tenant.slug },
-  node: Object.entries(nodePermissions).map(([type, may]) => ({
-    may,
-    takes: type,
-    query: (id: string) => `{ node(id: "${relayId(type, id)}") { __typename id } }`,
-    own: ({ data }: GraphqlAnswer, ids: Record<string, string>) =>
-      data.node.__typename === type && data.node.id === relayId(type, ids[type] as string),
-  })),
-  nodes: Object.entries(nodePermissions).map(([type, may]) => ({
-    may,
-    takes: type,
-    query: (id: string) => `{ nodes(ids: ["${relayId(type, id)}"]) { __typename } }`,
-    own: ({ data }: GraphqlAnswer) => data.nodes[0].__typename === type,
-  })),
-  agent: lookUp("agent", "Agent", "agents:read"),
-  agents: list("agents", "agents:read", "Agent"),
-  thread: lookUp("thread", "Thread", "threads:read"),
-  threads: list("threads", "threads:read", "Thread"),
-  run: lookUp("run", "Run", "runs:read"),
-  runs: [
-    list("runs", "runs:read", "Run"),
-    {
-      may: "runs:read",
-      takes: "Thread",
-      query: (id) => `{ runs(filter: {threadId: "${relayId("Thread", id)}"}) { nodes { id steps { nodes { id } } } } }`,
-      own: ({ data }) => data.runs.nodes.length === 1,
-    },
-    {
-      may: "runs:read",
-      takes: "Agent",
-      query: (id) => `{ runs(filter: {agentId: "${id}", statuses: [ERROR]}) { nodes { id } } }`,
-      own: ({ data }) => data.runs.nodes.length === 0,
-    },
-  ],
-  member: lookUp("member", "Member", "members:read"),
-  members: list("members", "members:read", "Member"),
-  serviceAccount: lookUp("serviceAccount", "ServiceAccount", "service_accounts:read"),
-  serviceAccounts: list("serviceAccounts", "service_accounts:read", "ServiceAccount"),
-  apiKey: lookUp("apiKey", "ApiKey", "api_keys:read"),
-  apiKeys: list("apiKeys", "api_keys:read", "ApiKey"),
-  runnerToken: lookUp("runnerToken", "RunnerToken", "runner_tokens:read"),
-  runnerTokens: list("runnerTokens", "runner_tokens:read", "RunnerToken"),
-  runners: list("runners", "runners:read", "Runner"),
-  auditEvents: [
-    list("auditEvents", "audit:read", "AuditEvent"),
-    {
-      may: "audit:read",
-      takes: "RunnerToken",
-      query: (id) => `{ auditEvents(filter: {targetId: "${id}"}) { nodes { action } } }`,
-      own: ({ data }) => data.auditEvents.nodes.length > 0,
-    },
-  ],
-  auditVerification: {
-    may: "audit:read",
-    takes: null,
-    query: () => "{ auditVerification { verdict checkedTo } }",
-    own: ({ data }) => data.auditVerification.verdict === "OK",
-  },
-  auditKey: {
-    may: "audit:read",
-    takes: null,
-    query: () => "{ auditKey { keyId } }",
-    own: ({ data }) => data.auditKey.keyId,
-  },
-};
-
-const change = (field: string, object: string, type: string, may: Permission, more = ""): Case => ({
-  may,
-  takes: type,
-  query: (id) =>
-    `mutation { ${field}(input: {id: "${relayId(type, id)}"${more}}) { ${object} { uuid } userErrors { code field message } } }`,
-  own: ({ data }, ids) => data[field].userErrors.length === 0 && data[field][object].uuid === ids[type],
-});
-const create = (field: string, object: string, may: Permission, input: string): Case => ({
-  may,
-  takes: null,
-  query: () => `mutation { ${field}(input: {${input}}) { ${object} { uuid } userErrors { code message } } }`,
-  own: ({ data }) => data[field].userErrors.length === 0,
-});
-const keyWith = (type: string, input: (id: string) => string): Case => ({
-  may: "own_keys:write",
-  takes: type,
-  query: (id) =>
-    `mutation { apiKeyCreate(input: {name: "n", scopes: [RUNS_READ], ${input(relayId(type, id))}}) { apiKey { name } userErrors { code field message } } }`,
-  own: ({ data }) => data.apiKeyCreate.userErrors.length === 0,
-});
-
-const mutations: Record<string, Case | Case[]> = {
-  memberInvite: create("memberInvite", "member", "members:write", 'email: "new@example.com", role: VIEWER'),
-  memberRoleUpdate: change(
-    ...(["memberRoleUpdate", "member", "Member", "members:write"] as const),
-    ", role: VIEWER, expectedVersion: 2",
-  ),
-  memberRemove: change("memberRemove", "member", "Member", "members:write"),
-  serviceAccountCreate: create(
-    ...(["serviceAccountCreate", "serviceAccount", "service_accounts:write"] as const),
-    'name: "n", role: VIEWER',
-  ),
-  serviceAccountUpdate: change(
-    ...(["serviceAccountUpdate", "serviceAccount", "ServiceAccount", "service_accounts:write"] as const),
-    ', name: "other", expectedVersion: 1',
-  ),
-  apiKeyCreate: [
-    create("apiKeyCreate", "apiKey", "own_keys:write", 'name: "n", scopes: [RUNS_READ]'),
-    keyWith("ServiceAccount", (id) => `ownerId: "${id}"`),
-    keyWith("Agent", (id) => `agentIds: ["${id}"]`),
-  ],
-  serviceAccountRemove: change(
-    ...(["serviceAccountRemove", "serviceAccount", "ServiceAccount", "service_accounts:write"] as const),
-  ),
-  apiKeyRotate: change("apiKeyRotate", "apiKey", "ApiKey", "own_keys:write"),
-  apiKeyRevoke: change("apiKeyRevoke", "apiKey", "ApiKey", "own_keys:write"),
-  runnerTokenCreate: create("runnerTokenCreate", "runnerToken", "runner_tokens:write", 'name: "n", kind: "k"'),
-  runnerTokenRotate: change("runnerTokenRotate", "runnerToken", "RunnerToken", "runner_tokens:write"),
-  runnerTokenRevoke: change("runnerTokenRevoke", "runnerToken", "RunnerToken", "runner_tokens:write"),
-  runCancel: {
-    may: "runs:cancel",
-    takes: "Run",
-    query: (id) => `mutation { runCancel(input: {id: "${id}"}) { run { uuid } userErrors { code field message } } }`,
-    own: ({ data }, ids) => data.runCancel.userErrors.length === 0 && data.runCancel.run.uuid === ids["Run"],
-  },
-};
 
 test("every query, mutation, subscription and node type has a case", () => {
   const fieldsOf = (type: GraphQLObjectType | null | undefined) => Object.keys(type?.getFields() ?? {}).sort();
