@@ -139,9 +139,13 @@ async function tryParent(): Promise<boolean> {
     .addEdge(START, "node")
     .compile();
   const writer = (): void => void seen.push("custom");
-  await runThrough(graph as unknown as LooseGraph, { messages: [] }, {
-    configurable: { __pregel_stream: parent },
-    writer,
-  });
+  await runThrough(
+    graph as unknown as LooseGraph,
+    { messages: [] },
+    {
+      configurable: { __pregel_stream: parent },
+      writer,
+    },
+  );
   return ["values", "updates", "tasks", "custom"].every((mode) => seen.includes(mode));
 }
