@@ -1224,7 +1224,7 @@ create function run_finish_v2(p_tenants text, p_items json, p_checkpoints json, 
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 8013 characters, md5 bf8520a063d2e734c8cb25ccb385d9cb;
+  -- body of 8211 characters, md5 507e91ba8832319ed922eb4bc335abc7;
 grant execute on function run_finish_v2(p_tenants text, p_items json, p_checkpoints json, p_writes json, p_blobs json, p_steps json, p_data bytea) to fairlead_app;
 grant execute on function run_finish_v2(p_tenants text, p_items json, p_checkpoints json, p_writes json, p_blobs json, p_steps json, p_data bytea) to fairlead_sweeper;
 

@@ -1,11 +1,11 @@
 import { DomainError } from "../domain/errors.js";
 import type { CredentialId } from "../domain/ids.js";
-import type { RunnerScope, Scope } from "../domain/scope.js";
+import type { Actor, RunnerScope, Scope } from "../domain/scope.js";
 import type { Clock } from "../platform/clock.js";
 import type { Stores } from "../store/client.js";
 import { findApiKey, findRunnerToken, type StoredCredential, touchCredentials } from "../store/credentials.js";
 import { findSession, touchSessions } from "../store/sessions.js";
-import { type CredentialKind, hashSecret, parseCredential, sameHash } from "./credential-text.js";
+import { type CredentialKind, digestSecret, hashSecret, parseCredential, sameHash } from "./credential-text.js";
 
 // Order of checks: form and checksum, look-up by public id, constant-time comparison (also when the id is unknown), expiry and revocation from the
 // row. Found rows are cached for at most 5 s and never beyond an expiry, so a revocation holds everywhere within that time; where the live channel
@@ -26,8 +26,15 @@ export interface Authenticator {
   stop(): Promise<void>;
 }
 
-interface Cached {
+interface Found {
   readonly row: StoredCredential | null;
+  /** The digest of the secret that was proven against the row's current hash. */
+  proven?: Buffer;
+  sets?: Pick<Scope, "scopes" | "agents">;
+}
+
+interface Cached {
+  readonly found: Found;
   readonly until: number;
 }
 
@@ -89,10 +96,10 @@ export function createAuthenticator(
     runner_token: (publicId) => findRunnerToken(stores.app, publicId),
     session: (publicId) => findSession(stores.app, publicId, idleMs),
   };
-  const look = async (kind: CredentialKind, publicId: string): Promise<StoredCredential | null> => {
+  const look = async (kind: CredentialKind, publicId: string): Promise<Found> => {
     const key = `${kind}:${publicId}`;
     const hit = cache.get(key);
-    if (hit && hit.until > clock.monotonic()) return hit.row;
+    if (hit && hit.until > clock.monotonic()) return hit.found;
     const before = forgotten;
     let question = pending.get(key);
     if (!question) {
@@ -108,40 +115,48 @@ export function createAuthenticator(
     } catch (error) {
       throw new DomainError("UNAVAILABLE", undefined, {}, error);
     }
+    const found: Found = { row };
     // What was read while a change was told may be from before it.
-    if (before !== forgotten) return row;
+    if (before !== forgotten) return found;
     if (cache.size >= maxCached) cache.delete(cache.keys().next().value as string);
-    cache.set(key, { row, until: clock.monotonic() + (row ? cacheMs : Math.min(cacheMs, unknownCacheMs)) });
-    return row;
+    cache.set(key, { found, until: clock.monotonic() + (row ? cacheMs : Math.min(cacheMs, unknownCacheMs)) });
+    return found;
   };
 
-  const check = async (kind: CredentialKind, text: string): Promise<StoredCredential> => {
+  const check = async (kind: CredentialKind, text: string): Promise<Found & { readonly row: StoredCredential }> => {
     const parsed = parseCredential(text);
     if (!parsed || parsed.kind !== kind) throw new DomainError("UNAUTHENTICATED");
-    const row = await look(kind, parsed.publicId);
-    const hash = hashSecret(rootKey, parsed.secret);
+    const found = await look(kind, parsed.publicId);
+    const { row } = found;
     const now = clock.now();
-    const current = sameHash(hash, row?.secretHash ?? dummy);
-    const previous = sameHash(hash, row?.previousHash ?? dummy) && (row?.previousExpiresAt?.getTime() ?? 0) > now;
-    if (!row || !(current || previous) || row.revokedAt || (row.expiresAt && row.expiresAt.getTime() <= now)) {
+    const digest = digestSecret(parsed.secret);
+    let isRight = found.proven !== undefined && sameHash(digest, found.proven);
+    if (!isRight) {
+      const hash = hashSecret(rootKey, parsed.secret);
+      const current = sameHash(hash, row?.secretHash ?? dummy);
+      const previous = sameHash(hash, row?.previousHash ?? dummy) && (row?.previousExpiresAt?.getTime() ?? 0) > now;
+      if (current) found.proven = digest;
+      isRight = current || previous;
+    }
+    if (!row || !isRight || row.revokedAt || (row.expiresAt && row.expiresAt.getTime() <= now)) {
       throw new DomainError("UNAUTHENTICATED");
     }
     if (row.owner && !row.role) throw new DomainError("UNAUTHENTICATED");
     noteUse(kind, row.id);
-    return row;
+    return found as Found & { readonly row: StoredCredential };
   };
 
   return {
     client: async (text) => {
-      const row = await check("api_key", text);
-      return { ...rightsOf(row), actor: { kind: "api_key", id: row.id } };
+      const found = await check("api_key", text);
+      return scopeOf(found, { kind: "api_key", id: found.row.id });
     },
     session: async (text) => {
-      const row = await check("session", text);
-      return { ...rightsOf(row), actor: { kind: "member", id: row.owner?.id as string as CredentialId } };
+      const found = await check("session", text);
+      return scopeOf(found, { kind: "member", id: found.row.owner?.id as string as CredentialId });
     },
     runner: async (text) => {
-      const row = await check("runner_token", text);
+      const { row } = await check("runner_token", text);
       return { poolId: row.tenantId, kind: row.kind, tokenId: row.id };
     },
     forget: (publicId) => {
@@ -163,12 +178,8 @@ export function createAuthenticator(
   };
 }
 
-function rightsOf(row: StoredCredential): Omit<Scope, "actor"> {
-  return {
-    tenantId: row.tenantId,
-    scopes: new Set(row.scopes),
-    role: row.role,
-    owner: row.owner,
-    agents: row.agents && new Set(row.agents),
-  };
+function scopeOf(found: Found & { readonly row: StoredCredential }, actor: Actor): Scope {
+  const { row } = found;
+  found.sets ??= { scopes: new Set(row.scopes), agents: row.agents && new Set(row.agents) };
+  return { tenantId: row.tenantId, role: row.role, owner: row.owner, actor, ...found.sets };
 }

@@ -2,10 +2,11 @@ import type { AgentQueue, QueueName, RunId, RunnerId, TenantId } from "../domain
 import { queueKey } from "../domain/ids.js";
 import type { Claimed } from "../store/run-path/claim.js";
 import type { RunPath, Taker } from "../store/run-path/path.js";
-import { createHeldOffers } from "./held-offers.js";
+import { createHeldOffers, type HeldOffers } from "./held-offers.js";
 
 // GetJobs that wait in this process, and the three ways in which a run finds one:
-//   direct  a run that is created here is claimed for a parked GetJob in the same transaction, or offered to one right after its commit,
+//   direct  a run that is created here is claimed for a parked GetJob in the same transaction, or by name right after its commit: for one that is parked,
+//           or for the next one, when a runner was just answered and will ask again (held-offers),
 //   queue   a BullMQ job names a run, while a GetJob of its queue is parked here,
 //   relay   what is next in the queue is claimed from Postgres.
 // Every way ends in the claim statement; who loses there gets nothing. A poll is answered as soon as it holds an assignment and no claim for it is in
@@ -35,8 +36,11 @@ interface Line {
   /** Sets of graphs for which the store holds nothing that nobody was woken for. For all others: claim from there before parking. */
   readonly drained: Set<string>;
   pumping: boolean;
+  readonly held: HeldOffers;
   /** When a runner that offers a graph was last answered, monotonic. */
   readonly heardAt: Map<string, number>;
+  /** Runners that were answered and have slots left, for which they will ask within moments. */
+  readonly away: Map<RunnerId, { readonly slots: number; readonly since: number }>;
 }
 
 /** A GetJob: whose it is, what it can execute, and how much of it. */
@@ -58,7 +62,7 @@ export interface Parked {
   take(queue: AgentQueue, tenantId: TenantId, runId: RunId): Promise<boolean>;
   /** There may be work in this queue. */
   wake(queue: QueueName): void;
-  /** Free slots of all parked GetJobs. */
+  /** Free slots of all parked GetJobs, and of runners that were just answered. */
   room(): number;
   /** Every queue that has a GetJob parked here. */
   queues(): AgentQueue[];
@@ -83,14 +87,21 @@ const attachedMs = 1_000;
 export function createParked({ path, handBack, onError, count, ways }: ParkedOptions): Parked {
   const lines = new Map<string, Line>();
   const listeners: ((queue: QueueName, isParked: boolean) => void)[] = [];
-  const held = createHeldOffers(askAgainMs);
   let draining = false;
 
   const lineOf = (queue: QueueName): Line => {
     const key = queueKey(queue);
     let line = lines.get(key);
     if (!line) {
-      line = { queue, polls: [], drained: new Set(), pumping: false, heardAt: new Map() };
+      line = {
+        queue,
+        polls: [],
+        drained: new Set(),
+        pumping: false,
+        held: createHeldOffers(askAgainMs),
+        heardAt: new Map(),
+        away: new Map(),
+      };
       lines.set(key, line);
     }
     return line;
@@ -117,7 +128,7 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
   const settle = (line: Line, poll: Poll, claimed: readonly Claimed[], way: DispatchWay): void => {
     poll.inFlight -= 1;
     if (claimed.length > 0) count(way, claimed.length);
-    for (const run of claimed) held.claimed(run.tenantId, run.runId);
+    for (const run of claimed) line.held.claimed(run.tenantId, run.runId);
     if (poll.closed) {
       for (const run of claimed) handBack(run, line.queue);
       return;
@@ -131,6 +142,8 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
     poll.closed = true;
     const now = performance.now();
     for (const graphId of poll.graphIds) line.heardAt.set(graphId, now);
+    if (poll.slots > poll.taken.length && poll.taken.length > 0)
+      line.away.set(poll.runnerId, { slots: poll.slots - poll.taken.length, since: now });
     const at = line.polls.indexOf(poll);
     if (at >= 0) line.polls.splice(at, 1);
     if (line.polls.length === 0) for (const listener of listeners) listener(line.queue, false);
@@ -152,7 +165,19 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
       line.drained.clear();
       onError(error);
     }
+    // Whoever kept it from us for a moment may leave it waiting, with nobody told.
+    if (!claimed && way === "direct") line.drained.clear();
     settle(line, poll, claimed ? [claimed] : [], way);
+  };
+
+  /** Claims what is held for the GetJobs that are parked. */
+  const serveHeld = (line: Line): void => {
+    while (!line.pumping && ways.has("direct")) {
+      const poll = roomiest(line, ({ graphIds }) => line.held.has(graphIds));
+      if (!poll) break;
+      for (const { tenantId, runId } of line.held.take(poll.graphIds, room(poll)))
+        void claimNamed(line, poll, tenantId, runId, "direct");
+    }
   };
 
   const pump = async (line: Line): Promise<void> => {
@@ -178,6 +203,7 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
     } finally {
       line.pumping = false;
     }
+    serveHeld(line);
   };
 
   return {
@@ -208,9 +234,11 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
           closed: false,
         };
         line.polls.push(poll);
+        line.away.delete(runnerId);
         gone.addEventListener("abort", onGone, { once: true });
         if (line.polls.length === 1) for (const listener of listeners) listener(queue, true);
-        if (!line.drained.has(graphsKey)) void pump(line);
+        if (line.drained.has(graphsKey)) serveHeld(line);
+        else void pump(line);
       }),
     reserve: (queue) => {
       const line = lines.get(queueKey(queue));
@@ -230,13 +258,16 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
         void claimNamed(line, poll, tenantId, runId, "direct");
         return;
       }
-      // With a backlog, the newest run would overtake those that wait: the pump takes them in order.
-      line.drained.clear();
       const isAttached =
         line.polls.some(offers(queue.graphId)) ||
         performance.now() - (line.heardAt.get(queue.graphId) ?? -attachedMs) < attachedMs;
-      if (isAttached && ways.has("direct") && ways.has("relay") && !draining) held.hold(tenantId, runId, otherwise);
-      else otherwise();
+      const tell = (): void => {
+        line.drained.clear();
+        otherwise();
+      };
+      if (isAttached && ways.has("direct") && ways.has("relay") && !draining)
+        line.held.hold({ tenantId, runId, graphId: queue.graphId }, tell);
+      else tell();
     },
     take: async (queue, tenantId, runId) => {
       const line = lines.get(queueKey(queue));
@@ -253,7 +284,14 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
     },
     room: () => {
       let free = 0;
-      for (const line of lines.values()) for (const poll of line.polls) free += room(poll);
+      const recent = performance.now() - askAgainMs;
+      for (const { polls, away } of lines.values()) {
+        for (const poll of polls) free += room(poll);
+        for (const [runnerId, { slots, since }] of away) {
+          if (since < recent) away.delete(runnerId);
+          else free += slots;
+        }
+      }
       return free;
     },
     queues: () =>
@@ -265,9 +303,10 @@ export function createParked({ path, handBack, onError, count, ways }: ParkedOpt
     },
     drain: () => {
       draining = true;
-      held.release();
-      for (const line of lines.values())
+      for (const line of lines.values()) {
+        line.held.release();
         for (const poll of [...line.polls]) if (poll.inFlight === 0) answer(line, poll);
+      }
     },
     isDraining: () => draining,
   };

@@ -223,7 +223,9 @@ begin
     select j.tenant_id, j.run_id, j.last_seq + 1, j.tail_count + j.end_count, substring(p_data from j.at for j.tail_bytes + j.end_bytes) from ready j
   ), promoted as (
     -- Only after the old head gave up its place: the unique index of heads is checked row by row.
+    -- What it waited behind its thread's head does not count as time in the queue.
     update run q set thread_head = true, thread_base = j.thread_base + j.last, updated_at = v_now,
+      queue_deadline = greatest(q.queue_deadline, v_now + (q.queue_deadline - coalesce(q.due_at, q.created_at))),
       admitted_at = case when q.due_at is null or q.due_at <= v_now then v_now end, hinted_at = case when q.due_at is null or q.due_at <= v_now then v_now end
     from ready j join ended e on e.ord = j.ord
     where (j.q).id is not null and q.tenant_id = j.tenant_id and q.id = (j.q).id

@@ -84,8 +84,11 @@ interface Row extends ClaimedRow {
 
 const bytes = (text: string | null): Buffer | null => (text === null ? null : Buffer.from(text));
 
-const createdColumns = `(created).verdict, (created).run_id as created_run_id, (created).is_head, (created).is_admitted, (created).created as created_at,
-  (created).open_interrupts, (created).blocking_run`;
+const createOnly = `select verdict, run_id as created_run_id, is_head, is_admitted, created as created_at, open_interrupts, blocking_run
+  from run_create_v1($1, $2, $3, $4, $5, $6, $7, $8)`;
+const createAndClaim = `select (created).verdict, (created).run_id as created_run_id, (created).is_head, (created).is_admitted, (created).created as created_at,
+  (created).open_interrupts, (created).blocking_run, ${claimedColumnsOf("claimed")}
+  from run_create_claim_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`;
 
 export interface CreateLimits {
   /** Runs of an agent that may be admitted and unclaimed, by weight of the tenant. */
@@ -162,24 +165,27 @@ async function createBatch(
     .join(",")}]`;
   const claims = items.flatMap((item, i) => {
     const runnerId = takers[i];
-    return runnerId ? [{ ord: i + 1, ...claimItemOf({ ...item, queue: item, runnerId }) }] : [];
+    if (!runnerId) return [];
+    return [{ ord: i + 1, ...claimItemOf({ tenantId: item.tenantId, runId: item.runId, queue: item, runnerId }) }];
   });
-  const result = await pool.query<Row>({
-    name: "run_create_claim_v1",
-    text: `select ${createdColumns}, ${claimedColumnsOf("claimed")} from run_create_claim_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-    values: [
-      tenantSet(items),
-      itemsJson,
-      items.map((item) => bytes(item.input)),
-      items.map((item) => bytes(item.command)),
-      items.map((item) => bytes(item.config)),
-      items.map((item) => bytes(item.context)),
-      items.map((item) => bytes(item.stateUpdate)),
-      limits.window,
-      JSON.stringify(claims),
-      limits.offerMs,
-    ],
-  });
+  const values = [
+    tenantSet(items),
+    itemsJson,
+    items.map((item) => bytes(item.input)),
+    items.map((item) => bytes(item.command)),
+    items.map((item) => bytes(item.config)),
+    items.map((item) => bytes(item.context)),
+    items.map((item) => bytes(item.stateUpdate)),
+    limits.window,
+  ];
+  const result =
+    claims.length === 0
+      ? await pool.query<Row>({ name: "run_create_v1", text: createOnly, values })
+      : await pool.query<Row>({
+          name: "run_create_claim_v1",
+          text: createAndClaim,
+          values: [...values, JSON.stringify(claims), limits.offerMs],
+        });
   const claimed = new Map(
     result.rows.slice(items.length).map((row) => [`${row.tenant_id}:${row.run_id}`, toClaimed(row)] as const),
   );
