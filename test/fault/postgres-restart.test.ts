@@ -164,18 +164,27 @@ async function loadAndRestart(restarts: readonly { how: PostgresStop; downMs: nu
 
 const seed = Number(process.env["FAIRLEAD_TEST_SEED"] ?? Date.now() % 2 ** 31);
 
+interface Restarts {
+  readonly name: string;
+  readonly restarts: { how: PostgresStop; downMs: number }[];
+}
+
+const kinds: Restarts[] = [
+  { name: "by a crash, for longer than a lease", restarts: [{ how: "immediate", downMs: 1.5 * leaseMs }] },
+  { name: "in order, for longer than a lease", restarts: [{ how: "fast", downMs: 1.5 * leaseMs }] },
+  {
+    name: "by a crash, then in order",
+    restarts: [
+      { how: "immediate", downMs: 0 },
+      { how: "fast", downMs: 300 },
+    ],
+  },
+];
+/** Each kind of restart is a minute: CI tries them all, whoever works here the one that says most. */
+const isThorough = process.env["FAIRLEAD_TEST_THOROUGH"] === "1";
+
 describe("a Postgres that is stopped and started again under load", () => {
-  test.each<{ name: string; restarts: { how: PostgresStop; downMs: number }[] }>([
-    {
-      name: "by a crash, then in order",
-      restarts: [
-        { how: "immediate", downMs: 0 },
-        { how: "fast", downMs: 300 },
-      ],
-    },
-    { name: "by a crash, for longer than a lease", restarts: [{ how: "immediate", downMs: 1.5 * leaseMs }] },
-    { name: "in order, for longer than a lease", restarts: [{ how: "fast", downMs: 1.5 * leaseMs }] },
-  ])(
+  test.each(isThorough ? kinds : kinds.slice(0, 1))(
     "$name, takes no run from a runner that lives, loses and doubles nothing, and every stream goes on",
     async ({ restarts }) => {
       await begin(1, {});
