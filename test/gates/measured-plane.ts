@@ -23,6 +23,10 @@ export interface MeasuredPlane {
   /** Statements that the plane's own connections have sent since the last `resetStatements`. */
   statements(): Promise<number>;
   resetStatements(): Promise<void>;
+  /** The same by text, the most frequent first: what to read when a gate fails. */
+  statementTexts(): Promise<string[]>;
+  /** Tenants whose last records are not signed yet: work that is left of what happened before. */
+  unsignedChains(): Promise<number>;
   /** Flushes of the write-ahead log that statements waited for, since the server began. */
   walFlushes(): Promise<number>;
   /** Connections of the plane to its database. */
@@ -46,6 +50,9 @@ const tablesOfRuns = ["run_event", "run_delta", "checkpoint", "checkpoint_write"
 
 /** What the plane sends itself; BullMQ does everything else inside its scripts. */
 const sentByPlane = /^cmdstat_(evalsha|eval|publish|bzpopmin|ping)$/;
+
+const ofThePlane = `where toplevel and userid <> (select oid from pg_roles where rolname = current_user)
+  and dbid = (select oid from pg_database where datname = current_database())`;
 
 export async function startMeasuredPlane(env: Readonly<Record<string, string>> = {}): Promise<MeasuredPlane> {
   const folder = temporaryDirectory();
@@ -83,12 +90,17 @@ export async function startMeasuredPlane(env: Readonly<Record<string, string>> =
     plane,
     apiKey,
     runnerToken: sharedToken,
-    statements: () =>
-      number(`select coalesce(sum(calls), 0) as n from pg_stat_statements
-        where toplevel and userid <> (select oid from pg_roles where rolname = current_user) and dbid = (select oid from pg_database where datname = current_database())`),
+    statements: () => number(`select coalesce(sum(calls), 0) as n from pg_stat_statements ${ofThePlane}`),
+    statementTexts: async () => {
+      const { rows } = await admin.query<{ calls: string; query: string }>(
+        `select calls, query from pg_stat_statements ${ofThePlane} order by calls desc limit 25`,
+      );
+      return rows.map(({ calls, query }) => `${calls} × ${query.replaceAll(/\s+/g, " ").slice(0, 120)}`);
+    },
     resetStatements: async () => {
       await admin.query("select pg_stat_statements_reset()");
     },
+    unsignedChains: () => number("select count(*) as n from audit_head where seq > signed_seq"),
     walFlushes: () =>
       number("select sum(fsyncs) as n from pg_stat_io where object = 'wal' and backend_type = 'client backend'"),
     connections: () =>
