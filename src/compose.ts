@@ -152,11 +152,10 @@ async function assemble(config: Config, log: Log, services: Service[]): Promise<
 
   services.push({ name: "path", stop: path.drained });
   services.push(startFeedPoll(plane));
-  if (config.roles.includes("worker")) services.push(startSweep(plane), startPurge(plane));
-  if (config.roles.includes("worker"))
-    services.push(
-      startAuditSigning(signer, log, { records: limits.auditCheckpointRecords, everyMs: limits.auditCheckpointMs }),
-    );
+  if (config.roles.includes("worker")) {
+    const signing = { records: limits.auditCheckpointRecords, everyMs: limits.auditCheckpointMs };
+    services.push(startSweep(plane), startPurge(plane), startAuditSigning(signer, log, signing));
+  }
   let bridge: Bridge | null = null;
   if (config.roles.includes("bridge")) {
     if (ways.has("relay") || ways.has("queue")) services.push(startRelay(plane, ways.has("relay")));

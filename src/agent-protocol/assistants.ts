@@ -36,8 +36,8 @@ export function assistantRoutes(app: FastifyInstance, door: FrontDoor): void {
     const metadata = slice("metadata");
     const agents = await withTenantReads(plane.stores, scope, (tenant) =>
       searchAgents(tenant, {
-        graphId: given.graph_id ? checkText("graph_id", given.graph_id) : null,
-        name: given.name ? checkText("name", given.name) : null,
+        graphId: given.graph_id || null,
+        name: given.name || null,
         metadata: metadata === null ? null : storableJson("metadata", metadata),
         sortBy: given.sort_by ?? "created_at",
         descending: (given.sort_order ?? "desc") === "desc",

@@ -124,7 +124,7 @@ export function threadStateRoutes(app: FastifyInstance, door: FrontDoor): void {
       threadId,
       agent: selected(scope, await plane.agents.resolve(scope, assistant), assistant),
       update: `{${members.join(",")}}`,
-      fromCheckpointId: given.checkpoint_id ? checkText("checkpoint_id", given.checkpoint_id) : place.checkpointId,
+      fromCheckpointId: given.checkpoint_id || place.checkpointId,
       waitMs: updateWaitMs,
     });
     const checkpoint = toWireCheckpoint(threadId, view.namespace, view.id);
@@ -148,7 +148,7 @@ export function threadStateRoutes(app: FastifyInstance, door: FrontDoor): void {
     const before = queryText(request, "before");
     const views = await readHistory(plane.stores, scope, threadId, {
       namespace: "",
-      before: before === undefined ? null : checkText("before", before),
+      before: before ?? null,
       limit: queryNumber(request, "limit", 10, 1, 1000),
       metadata: null,
     });
@@ -165,7 +165,7 @@ export function threadStateRoutes(app: FastifyInstance, door: FrontDoor): void {
       typeof before === "string" ? before : (before?.checkpoint_id ?? before?.configurable?.checkpoint_id);
     const views = await readHistory(plane.stores, scope, threadId, {
       namespace: placeOf(given.checkpoint, threadId).namespace,
-      before: beforeId ? checkText("before", beforeId) : null,
+      before: beforeId || null,
       limit: given.limit ?? 10,
       metadata: metadata && Object.keys(metadata).length > 0 ? metadata : null,
     });
@@ -177,7 +177,7 @@ function placeOf(checkpoint: z.infer<typeof checkpointSchema> | null | undefined
   if (checkpoint?.thread_id && checkpoint.thread_id.toLowerCase() !== threadId)
     throw invalidInput("checkpoint.thread_id", "is another thread's; leave it out or use the thread's own checkpoint");
   return {
-    namespace: checkText("checkpoint.checkpoint_ns", checkpoint?.checkpoint_ns ?? ""),
-    checkpointId: checkpoint?.checkpoint_id ? checkText("checkpoint.checkpoint_id", checkpoint.checkpoint_id) : null,
+    namespace: checkpoint?.checkpoint_ns ?? "",
+    checkpointId: checkpoint?.checkpoint_id || null,
   };
 }

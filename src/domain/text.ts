@@ -1,3 +1,5 @@
+import { invalidInput } from "./errors.js";
+
 // Text columns hold neither U+0000 nor halves of surrogate pairs, so whoever sends them is told so by name instead of being failed by the database.
 
 /** Why a text cannot be stored, or null. */
@@ -5,6 +7,11 @@ export function whyNotText(text: string): string | null {
   if (text.includes("\u0000")) return "contains U+0000, which cannot be stored here; remove it";
   if (/\p{Surrogate}/u.test(text)) return "contains half of a surrogate pair; send valid Unicode";
   return null;
+}
+
+/** What people call a thing: a key, a token, an account. */
+export function demandName(name: string): void {
+  if (name.trim().length < 1 || name.length > 200) throw invalidInput("name", "1 to 200 characters");
 }
 
 export interface BadText {

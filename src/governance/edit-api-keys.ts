@@ -3,6 +3,7 @@ import { type AgentId, type CredentialId, isUuid } from "../domain/ids.js";
 import { demand, exceeding } from "../domain/permissions.js";
 import type { Role } from "../domain/roles.js";
 import { type ApiScope, apiScopes, type Owner, type Scope } from "../domain/scope.js";
+import { demandName } from "../domain/text.js";
 import { systemClock } from "../platform/clock.js";
 import { uuidv7 } from "../platform/random.js";
 import { insertApiKey, knownAgents } from "../store/api-keys.js";
@@ -119,7 +120,7 @@ async function agentsOf(tx: TenantTx, { agentIds = [], scopes }: CreateApiKey): 
 }
 
 function refuseBadKey(scope: Scope, input: CreateApiKey, role: Role | null): void {
-  if (input.name.trim().length < 1 || input.name.length > 200) throw invalidInput("name", "1 to 200 characters");
+  demandName(input.name);
   const unknown = input.scopes.filter((name) => !apiScopes.includes(name));
   if (input.scopes.length === 0 || unknown.length > 0)
     throw invalidInput("scopes", `at least one of ${apiScopes.join(", ")}, and nothing else`);

@@ -76,8 +76,8 @@ function readEmail(text: string): string {
 export interface RoleChange {
   readonly id: string;
   readonly role: Role;
-  /** The version that the caller has seen. */
-  readonly expectedVersion: number;
+  /** The version that the caller has seen, if they have. */
+  readonly expectedVersion: number | null;
 }
 
 export async function changeMemberRole(office: CredentialOffice, scope: Scope, change: RoleChange): Promise<MemberId> {
@@ -112,7 +112,7 @@ export async function removeMember(
   const { id, told } = await withTenantTx(office.stores, scope, async (tx) => {
     const { member, owners } = await requireMember(tx, removal.id);
     if (member.status === "removed") return { id: member.id, told: [] };
-    if (removal.expectedVersion !== null) demandVersion(removal.expectedVersion, member.version);
+    demandVersion(removal.expectedVersion, member.version);
     if (member.role === "owner") demand(scope, "owners:write");
     keepAnOwner(member, owners);
     await writeRemoval(tx, member.id);
@@ -134,8 +134,9 @@ export function tell(office: CredentialOffice, publicIds: readonly string[]): vo
   for (const publicId of publicIds) office.changed(publicId);
 }
 
-export function demandVersion(expected: number, version: number): void {
-  if (expected === version) return;
+/** Null: whoever asks has not looked before. */
+export function demandVersion(expected: number | null, version: number): void {
+  if (expected === null || expected === version) return;
   throw new DomainError(
     "VERSION_CONFLICT",
     `expectedVersion: it changed since it was read and is at version ${version} now; read it again.`,

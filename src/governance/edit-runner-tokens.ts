@@ -1,6 +1,7 @@
 import { invalidInput } from "../domain/errors.js";
 import type { CredentialId } from "../domain/ids.js";
 import type { Scope } from "../domain/scope.js";
+import { demandName } from "../domain/text.js";
 import { systemClock } from "../platform/clock.js";
 import { uuidv7 } from "../platform/random.js";
 import type { Stores } from "../store/client.js";
@@ -64,7 +65,7 @@ export async function createRunnerTokenOnce(
 }
 
 function refuseBadToken(input: CreateRunnerToken): void {
-  if (input.name.trim().length < 1 || input.name.length > 200) throw invalidInput("name", "1 to 200 characters");
+  demandName(input.name);
   if (!/^[A-Za-z0-9_.-]{1,64}$/.test(input.kind)) throw invalidInput("kind", "1 to 64 characters of A-Z a-z 0-9 _ . -");
   if (input.expiresAt && !(input.expiresAt.getTime() > systemClock.now()))
     throw invalidInput("expiresAt", "a time in the future");

@@ -2,6 +2,7 @@ import { DomainError, invalidInput } from "../domain/errors.js";
 import { isUuid, type ServiceAccountId } from "../domain/ids.js";
 import type { Role } from "../domain/roles.js";
 import type { Scope } from "../domain/scope.js";
+import { demandName } from "../domain/text.js";
 import { uuidv7 } from "../platform/random.js";
 import {
   insertServiceAccount,
@@ -82,7 +83,7 @@ export async function removeServiceAccount(
   const { id, told } = await withTenantTx(office.stores, scope, async (tx) => {
     const account = await requireServiceAccount(tx, removal.id);
     if (account.removedAt) return { id: account.id, told: [] };
-    if (removal.expectedVersion !== null) demandVersion(removal.expectedVersion, account.version);
+    demandVersion(removal.expectedVersion, account.version);
     await writeServiceAccountRemoval(tx, account.id);
     const keys = await keysOf(tx, { kind: "service_account", id: account.id });
     await recordAuditIn(tx, {
@@ -98,7 +99,7 @@ export async function removeServiceAccount(
 }
 
 function refuseBadAccount(scope: Scope, account: { readonly name: string; readonly role: Role }): void {
-  if (account.name.trim().length < 1 || account.name.length > 200) throw invalidInput("name", "1 to 200 characters");
+  demandName(account.name);
   if (account.role === "owner") throw invalidInput("role", "a tenant is owned by people; choose another role");
   demandGiving(scope, "role", account.role);
 }

@@ -12,12 +12,11 @@ import { appendEvents } from "../runs/append-events.js";
 import { failInvalid } from "../runs/fail-invalid.js";
 import type { Plane } from "../runs/plane.js";
 import { isBadData } from "../store/client.js";
-import type { Appended } from "../store/run-path/append.js";
+import { type Appended, eventLoad } from "../store/run-path/append.js";
 import type { EventStream, Session, Sessions } from "./sessions.js";
 import { fromWireBatch, fromWireRun } from "./wire.js";
 
-// What waits here to be stored, over all streams: about 200 ms of a flood. The streams that send share it, a load is an event or 256 bytes, and one
-// that has more than its share is paused: HTTP/2 flow control then holds its runner back.
+// What waits here to be stored, over all streams: about 200 ms of a flood. The streams that send share it, and one that has more than its share is paused: HTTP/2 flow control then holds its runner back.
 const loadBound = 16_384;
 const leastShare = 512;
 
@@ -36,10 +35,10 @@ const verdicts = {
   superseded: BatchVerdict.BATCH_VERDICT_SUPERSEDED,
 } as const;
 
-/** At least 1, whole, and no more than what was sent, whatever the runner says of it. */
+/** At least 1, and no more than what was sent, whatever the runner says of it. */
 function loadOf({ segments }: EventBatch): number {
   let load = 1;
-  for (const { count, events } of segments) load += Math.max(Math.min(count, events.length), events.length >> 8);
+  for (const { count, events } of segments) load += eventLoad(Math.min(count, events.length), events.length);
   return load;
 }
 

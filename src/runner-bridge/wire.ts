@@ -288,8 +288,8 @@ export function complainAboutText(message: object): string | null {
 
 /** JSON that the database reads. */
 function complainAboutJson(bytes: Uint8Array): string | null {
-  if (!isJson(bytes)) return "not JSON";
-  return findBadText(JSON.parse(toBuffer(bytes).toString()), "")?.reason ?? null;
+  const parsed = parseJson(bytes);
+  return parsed ? (findBadText(parsed.value, "")?.reason ?? null) : "not JSON";
 }
 
 function toBuffer(bytes: Uint8Array): Buffer {
@@ -297,10 +297,13 @@ function toBuffer(bytes: Uint8Array): Buffer {
 }
 
 function isJson(bytes: Uint8Array): boolean {
+  return parseJson(bytes) !== null;
+}
+
+function parseJson(bytes: Uint8Array): { readonly value: unknown } | null {
   try {
-    JSON.parse(toBuffer(bytes).toString());
-    return true;
+    return { value: JSON.parse(toBuffer(bytes).toString()) };
   } catch {
-    return false;
+    return null;
   }
 }

@@ -9,7 +9,9 @@ export function orderStop(
 ): void {
   if (held.runnerId === null) return;
   const holder = { runnerId: held.runnerId, queue: held.queue };
+  // Callers give more of the run than travels.
   const { tenantId, runId, fence, kind } = order;
-  plane.stops.tell(holder, { tenantId, runId, fence, kind });
-  plane.signals.stop(holder, { tenantId, runId, fence, kind });
+  const told: StopOrder = { tenantId, runId, fence, kind };
+  plane.stops.tell(holder, told);
+  plane.signals.stop(holder, told);
 }

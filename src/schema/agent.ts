@@ -1,7 +1,7 @@
 import type { Permission } from "../domain/permissions.js";
 import { builder } from "./builder.js";
 import { type GraphqlContext, need } from "./context.js";
-import { uuidOf, uuidOrNil } from "./ids.js";
+import { rowKey, uuidOf, uuidOrNil } from "./ids.js";
 import { askedOf, connectionCost, readConnection } from "./pages.js";
 
 const sees = "agents:read" satisfies Permission;
@@ -26,7 +26,7 @@ const AgentVersion = builder.prismaObject("AgentVersion", {
 
 const keyOf = (context: GraphqlContext, id: string) => {
   need(context, sees);
-  return { tenantId_id: { tenantId: context.scope.tenantId, id } };
+  return rowKey(context, id);
 };
 
 export const Agent = builder.prismaNode("Agent", {

@@ -3,16 +3,21 @@ import type { ApiScope } from "../domain/scope.js";
 import { revokeCredential, rotateCredential } from "../governance/change-credentials.js";
 import { createApiKeyOnce, keyLifeDefaultMs } from "../governance/edit-api-keys.js";
 import { builder } from "./builder.js";
-import { type GraphqlContext, need } from "./context.js";
-import { type CredentialPayload, credentialStatus, RevokeInput, RotateInput } from "./credential.js";
+import { need } from "./context.js";
+import {
+  type CredentialPayload,
+  credentialStatus,
+  RevokeInput,
+  RotateInput,
+  rotationOf,
+  secretFields,
+} from "./credential.js";
 import { ApiScopeEnum, CredentialStatusEnum } from "./enums.js";
 import { onceOf, outcomeOf, UserErrorRef } from "./errors.js";
-import { nilUuid, uuidOf, uuidOrNil } from "./ids.js";
+import { nilUuid, rowKey, uuidOf, uuidOrNil } from "./ids.js";
 import { askedOf, connectionCost, readConnection } from "./pages.js";
 
 const sees = "api_keys:read" satisfies Permission;
-
-const keyOf = (context: GraphqlContext, id: string) => ({ tenantId_id: { tenantId: context.scope.tenantId, id } });
 
 const ApiKey = builder.prismaNode("ApiKey", {
   authScopes: { may: sees },
@@ -20,7 +25,7 @@ const ApiKey = builder.prismaNode("ApiKey", {
   id: { resolve: (key) => key.id },
   findUnique: (id, context) => {
     need(context, sees);
-    return keyOf(context, uuidOrNil(id));
+    return rowKey(context, uuidOrNil(id));
   },
   select: { tenantId: true, id: true },
   fields: (t) => ({
@@ -77,7 +82,7 @@ builder.queryFields((t) => ({
     authScopes: { may: sees },
     args: { id: t.arg.id({ required: true }) },
     resolve: (query, _root, args, context) =>
-      context.operation.client.apiKey.findUnique({ ...query, where: keyOf(context, uuidOf("ApiKey", args.id)) }),
+      context.operation.client.apiKey.findUnique({ ...query, where: rowKey(context, uuidOf("ApiKey", args.id)) }),
   }),
   apiKeys: t.connection(
     {
@@ -109,22 +114,9 @@ const payload = (name: string, isSecret: boolean) =>
         type: "ApiKey",
         nullable: true,
         resolve: (query, { done }, _args, context) =>
-          done ? context.operation.client.apiKey.findUnique({ ...query, where: keyOf(context, done.id) }) : null,
+          done ? context.operation.client.apiKey.findUnique({ ...query, where: rowKey(context, done.id) }) : null,
       }),
-      ...(isSecret
-        ? {
-            secret: t.string({
-              nullable: true,
-              description: "The whole key. It is in this answer and never again.",
-              resolve: ({ done }) => done?.text ?? null,
-            }),
-            alreadyShown: t.boolean({
-              description:
-                "The idempotency key was used before: the object is the one that was made then, without its secret.",
-              resolve: ({ done }) => done?.text === null,
-            }),
-          }
-        : {}),
+      ...(isSecret ? secretFields(t, "key") : {}),
       userErrors: t.field({ type: [UserErrorRef], resolve: ({ userErrors }) => userErrors }),
     }),
   });
@@ -171,11 +163,7 @@ builder.mutationFields((t) => ({
     args: { input: t.arg({ type: RotateInput, required: true }) },
     resolve: (_root, { input }, context) =>
       outcomeOf(context, () =>
-        rotateCredential(context.office, context.scope, "api_key", {
-          id: uuidOf("ApiKey", input.id),
-          overlapMs: (input.overlapSeconds ?? 86_400) * 1000,
-          endOverlap: input.endOverlap ?? false,
-        }),
+        rotateCredential(context.office, context.scope, "api_key", rotationOf(uuidOf("ApiKey", input.id), input)),
       ),
   }),
   apiKeyRevoke: t.field({

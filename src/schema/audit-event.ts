@@ -3,7 +3,7 @@ import type { AuditOutcome } from "../store/audit.js";
 import { builder } from "./builder.js";
 import { need } from "./context.js";
 import { AuditOutcomeEnum } from "./enums.js";
-import { uuidOrNil } from "./ids.js";
+import { rowKey, uuidOrNil } from "./ids.js";
 import { askedOf, connectionCost, readConnection } from "./pages.js";
 
 const sees = "audit:read" satisfies Permission;
@@ -14,7 +14,7 @@ const AuditEvent = builder.prismaNode("AuditEvent", {
   id: { resolve: (event) => event.id },
   findUnique: (id, context) => {
     need(context, sees);
-    return { tenantId_id: { tenantId: context.scope.tenantId, id: uuidOrNil(id) } };
+    return rowKey(context, uuidOrNil(id));
   },
   select: { tenantId: true, id: true },
   fields: (t) => ({

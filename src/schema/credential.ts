@@ -1,4 +1,4 @@
-import { overlapDefaultMs } from "../governance/change-credentials.js";
+import { overlapDefaultMs, type Rotation } from "../governance/change-credentials.js";
 import { builder } from "./builder.js";
 import type { UserError } from "./errors.js";
 
@@ -26,6 +26,21 @@ export interface CredentialPayload {
   readonly userErrors: readonly UserError[];
 }
 
+type PayloadFields = PothosSchemaTypes.ObjectFieldBuilder<typeof builder.$inferSchemaTypes, CredentialPayload>;
+
+/** The fields of a payload that shows a secret. `noun`: what the secret is the whole of. */
+export const secretFields = (t: PayloadFields, noun: string) => ({
+  secret: t.string({
+    nullable: true,
+    description: `The whole ${noun}. It is in this answer and never again.`,
+    resolve: ({ done }) => done?.text ?? null,
+  }),
+  alreadyShown: t.boolean({
+    description: "The idempotency key was used before: the object is the one that was made then, without its secret.",
+    resolve: ({ done }) => done?.text === null,
+  }),
+});
+
 export const RotateInput = builder.inputType("CredentialRotateInput", {
   fields: (t) => ({
     id: t.id({ required: true }),
@@ -40,6 +55,11 @@ export const RotateInput = builder.inputType("CredentialRotateInput", {
     }),
   }),
 });
+
+/** A rotation as it was asked for. */
+export function rotationOf(id: string, { overlapSeconds, endOverlap }: typeof RotateInput.$inferInput): Rotation {
+  return { id, overlapMs: (overlapSeconds ?? overlapDefaultMs / 1_000) * 1_000, endOverlap: endOverlap ?? false };
+}
 
 export const RevokeInput = builder.inputType("CredentialRevokeInput", {
   fields: (t) => ({ id: t.id({ required: true }) }),

@@ -3,15 +3,13 @@ import type { Role } from "../domain/roles.js";
 import { changeMemberRole, inviteMember, removeMember } from "../governance/edit-members.js";
 import type { MemberStatus } from "../store/members.js";
 import { builder } from "./builder.js";
-import { type GraphqlContext, need } from "./context.js";
+import { need } from "./context.js";
 import { MemberStatusEnum, RoleEnum } from "./enums.js";
 import { onceOf, outcomeOf, UserErrorRef } from "./errors.js";
-import { uuidOf, uuidOrNil } from "./ids.js";
+import { rowKey, uuidOf, uuidOrNil } from "./ids.js";
 import { askedOf, connectionCost, readConnection } from "./pages.js";
 
 const sees = "members:read" satisfies Permission;
-
-const keyOf = (context: GraphqlContext, id: string) => ({ tenantId_id: { tenantId: context.scope.tenantId, id } });
 
 export const Member = builder.prismaNode("Member", {
   authScopes: { may: sees },
@@ -19,7 +17,7 @@ export const Member = builder.prismaNode("Member", {
   id: { resolve: (member) => member.id },
   findUnique: (id, context) => {
     need(context, sees);
-    return keyOf(context, uuidOrNil(id));
+    return rowKey(context, uuidOrNil(id));
   },
   select: { tenantId: true, id: true },
   fields: (t) => ({
@@ -57,7 +55,7 @@ builder.queryFields((t) => ({
     authScopes: { may: sees },
     args: { id: t.arg.id({ required: true }) },
     resolve: (query, _root, args, context) =>
-      context.operation.client.member.findUnique({ ...query, where: keyOf(context, uuidOf("Member", args.id)) }),
+      context.operation.client.member.findUnique({ ...query, where: rowKey(context, uuidOf("Member", args.id)) }),
   }),
   members: t.connection(
     {
@@ -94,7 +92,7 @@ const payload = (name: string) =>
         type: "Member",
         nullable: true,
         resolve: (query, { done }, _args, context) =>
-          done ? context.operation.client.member.findUnique({ ...query, where: keyOf(context, done.id) }) : null,
+          done ? context.operation.client.member.findUnique({ ...query, where: rowKey(context, done.id) }) : null,
       }),
       userErrors: t.field({ type: [UserErrorRef], resolve: ({ userErrors }) => userErrors }),
     }),

@@ -10,7 +10,7 @@ import { builder } from "./builder.js";
 import { type GraphqlContext, need } from "./context.js";
 import { CancelActionEnum, RunStatusEnum } from "./enums.js";
 import { outcomeOf, type UserError, UserErrorRef } from "./errors.js";
-import { uuidOf, uuidOrNil } from "./ids.js";
+import { rowKey, uuidOf, uuidOrNil } from "./ids.js";
 import { askedOf, type ConnectionArgs, connectionCost, readConnection } from "./pages.js";
 import { Thread } from "./thread.js";
 
@@ -18,7 +18,7 @@ const sees = "runs:read" satisfies Permission;
 
 const keyOf = (context: GraphqlContext, id: string) => {
   need(context, sees);
-  return { tenantId_id: { tenantId: context.scope.tenantId, id }, deletedAt: null, purpose: "run" };
+  return { ...rowKey(context, id), deletedAt: null, purpose: "run" };
 };
 
 export const Run = builder.prismaNode("Run", {
@@ -148,7 +148,7 @@ const RunCancelPayload = builder.objectRef<RunPayload>("RunCancelPayload").imple
         payload.done
           ? context.operation.client.run.findUnique({
               ...query,
-              where: { tenantId_id: { tenantId: context.scope.tenantId, id: payload.done.id }, deletedAt: null },
+              where: { ...rowKey(context, payload.done.id), deletedAt: null },
             })
           : null,
     }),

@@ -2,16 +2,21 @@ import type { Permission } from "../domain/permissions.js";
 import { revokeCredential, rotateCredential } from "../governance/change-credentials.js";
 import { createRunnerTokenOnce } from "../governance/edit-runner-tokens.js";
 import { builder } from "./builder.js";
-import { type GraphqlContext, need } from "./context.js";
-import { type CredentialPayload, credentialStatus, RevokeInput, RotateInput } from "./credential.js";
+import { need } from "./context.js";
+import {
+  type CredentialPayload,
+  credentialStatus,
+  RevokeInput,
+  RotateInput,
+  rotationOf,
+  secretFields,
+} from "./credential.js";
 import { CredentialStatusEnum } from "./enums.js";
-import { outcomeOf, UserErrorRef } from "./errors.js";
-import { uuidOf, uuidOrNil } from "./ids.js";
+import { onceOf, outcomeOf, UserErrorRef } from "./errors.js";
+import { rowKey, uuidOf, uuidOrNil } from "./ids.js";
 import { askedOf, connectionCost, readConnection } from "./pages.js";
 
 const sees = "runner_tokens:read" satisfies Permission;
-
-const keyOf = (context: GraphqlContext, id: string) => ({ tenantId_id: { tenantId: context.scope.tenantId, id } });
 
 const RunnerToken = builder.prismaNode("RunnerToken", {
   authScopes: { may: sees },
@@ -19,7 +24,7 @@ const RunnerToken = builder.prismaNode("RunnerToken", {
   id: { resolve: (token) => token.id },
   findUnique: (id, context) => {
     need(context, sees);
-    return keyOf(context, uuidOrNil(id));
+    return rowKey(context, uuidOrNil(id));
   },
   select: { tenantId: true, id: true },
   fields: (t) => ({
@@ -62,7 +67,7 @@ builder.queryFields((t) => ({
     resolve: (query, _root, args, context) =>
       context.operation.client.runnerToken.findUnique({
         ...query,
-        where: keyOf(context, uuidOf("RunnerToken", args.id)),
+        where: rowKey(context, uuidOf("RunnerToken", args.id)),
       }),
   }),
   runnerTokens: t.connection(
@@ -95,22 +100,9 @@ const payload = (name: string, isSecret: boolean) =>
         type: "RunnerToken",
         nullable: true,
         resolve: (query, { done }, _args, context) =>
-          done ? context.operation.client.runnerToken.findUnique({ ...query, where: keyOf(context, done.id) }) : null,
+          done ? context.operation.client.runnerToken.findUnique({ ...query, where: rowKey(context, done.id) }) : null,
       }),
-      ...(isSecret
-        ? {
-            secret: t.string({
-              nullable: true,
-              description: "The whole token. It is in this answer and never again.",
-              resolve: ({ done }) => done?.text ?? null,
-            }),
-            alreadyShown: t.boolean({
-              description:
-                "The idempotency key was used before: the object is the one that was made then, without its secret.",
-              resolve: ({ done }) => done?.text === null,
-            }),
-          }
-        : {}),
+      ...(isSecret ? secretFields(t, "token") : {}),
       userErrors: t.field({ type: [UserErrorRef], resolve: ({ userErrors }) => userErrors }),
     }),
   });
@@ -136,13 +128,9 @@ builder.mutationFields((t) => ({
     resolve: (_root, { input }, context) =>
       outcomeOf(context, () => {
         const { stores, rootKey } = context.office;
-        const { name, kind, idempotencyKey } = input;
-        const expiresAt = input.expiresAt ?? null;
-        const once =
-          idempotencyKey === null || idempotencyKey === undefined
-            ? null
-            : { key: idempotencyKey, input: { name, kind, expiresAt: input.expiresAt } };
-        return createRunnerTokenOnce(stores, rootKey, context.scope, { name, kind, expiresAt }, once);
+        const { idempotencyKey, ...given } = input;
+        const token = { ...given, expiresAt: given.expiresAt ?? null };
+        return createRunnerTokenOnce(stores, rootKey, context.scope, token, onceOf(idempotencyKey, given));
       }),
   }),
   runnerTokenRotate: t.field({
@@ -151,11 +139,12 @@ builder.mutationFields((t) => ({
     args: { input: t.arg({ type: RotateInput, required: true }) },
     resolve: (_root, { input }, context) =>
       outcomeOf(context, () =>
-        rotateCredential(context.office, context.scope, "runner_token", {
-          id: uuidOf("RunnerToken", input.id),
-          overlapMs: (input.overlapSeconds ?? 86_400) * 1000,
-          endOverlap: input.endOverlap ?? false,
-        }),
+        rotateCredential(
+          context.office,
+          context.scope,
+          "runner_token",
+          rotationOf(uuidOf("RunnerToken", input.id), input),
+        ),
       ),
   }),
   runnerTokenRevoke: t.field({

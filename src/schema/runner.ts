@@ -2,7 +2,7 @@ import type { Permission } from "../domain/permissions.js";
 import { builder } from "./builder.js";
 import { need } from "./context.js";
 import { RunnerStatusEnum } from "./enums.js";
-import { uuidOrNil } from "./ids.js";
+import { rowKey, uuidOrNil } from "./ids.js";
 import { askedOf, connectionCost, readConnection } from "./pages.js";
 
 const sees = "runners:read" satisfies Permission;
@@ -13,7 +13,7 @@ const Runner = builder.prismaNode("Runner", {
   id: { resolve: (runner) => runner.id },
   findUnique: (id, context) => {
     need(context, sees);
-    return { tenantId_id: { tenantId: context.scope.tenantId, id: uuidOrNil(id) } };
+    return rowKey(context, uuidOrNil(id));
   },
   select: { tenantId: true, id: true },
   fields: (t) => ({

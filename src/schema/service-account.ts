@@ -6,15 +6,13 @@ import {
   removeServiceAccount,
 } from "../governance/edit-service-accounts.js";
 import { builder } from "./builder.js";
-import { type GraphqlContext, need } from "./context.js";
+import { need } from "./context.js";
 import { RoleEnum } from "./enums.js";
 import { onceOf, outcomeOf, UserErrorRef } from "./errors.js";
-import { uuidOf, uuidOrNil } from "./ids.js";
+import { rowKey, uuidOf, uuidOrNil } from "./ids.js";
 import { askedOf, connectionCost, readConnection } from "./pages.js";
 
 const sees = "service_accounts:read" satisfies Permission;
-
-const keyOf = (context: GraphqlContext, id: string) => ({ tenantId_id: { tenantId: context.scope.tenantId, id } });
 
 export const ServiceAccount = builder.prismaNode("ServiceAccount", {
   authScopes: { may: sees },
@@ -22,7 +20,7 @@ export const ServiceAccount = builder.prismaNode("ServiceAccount", {
   id: { resolve: (account) => account.id },
   findUnique: (id, context) => {
     need(context, sees);
-    return keyOf(context, uuidOrNil(id));
+    return rowKey(context, uuidOrNil(id));
   },
   select: { tenantId: true, id: true },
   fields: (t) => ({
@@ -51,7 +49,7 @@ builder.queryFields((t) => ({
     resolve: (query, _root, args, context) =>
       context.operation.client.serviceAccount.findUnique({
         ...query,
-        where: keyOf(context, uuidOf("ServiceAccount", args.id)),
+        where: rowKey(context, uuidOf("ServiceAccount", args.id)),
       }),
   }),
   serviceAccounts: t.connection(
@@ -87,7 +85,7 @@ const payload = (name: string) =>
         nullable: true,
         resolve: (query, { done }, _args, context) =>
           done
-            ? context.operation.client.serviceAccount.findUnique({ ...query, where: keyOf(context, done.id) })
+            ? context.operation.client.serviceAccount.findUnique({ ...query, where: rowKey(context, done.id) })
             : null,
       }),
       userErrors: t.field({ type: [UserErrorRef], resolve: ({ userErrors }) => userErrors }),

@@ -2,14 +2,14 @@ import type { Permission } from "../domain/permissions.js";
 import { builder } from "./builder.js";
 import { type GraphqlContext, need } from "./context.js";
 import { ThreadStatusEnum } from "./enums.js";
-import { uuidOf, uuidOrNil } from "./ids.js";
+import { rowKey, uuidOf, uuidOrNil } from "./ids.js";
 import { askedOf, connectionCost, readConnection } from "./pages.js";
 
 const sees = "threads:read" satisfies Permission;
 
 const keyOf = (context: GraphqlContext, id: string) => {
   need(context, sees);
-  return { tenantId_id: { tenantId: context.scope.tenantId, id }, deletedAt: null };
+  return { ...rowKey(context, id), deletedAt: null };
 };
 
 export const Thread = builder.prismaNode("Thread", {

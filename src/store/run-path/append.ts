@@ -18,6 +18,11 @@ export interface Segment {
   readonly body: Buffer;
 }
 
+/** What waiting events cost: each is one, and a large one is as many as its bytes. */
+export function eventLoad(count: number, bytes: number): number {
+  return Math.max(count, bytes / 256);
+}
+
 export interface AppendItem extends HeldRun {
   /** Number of the first event in the runner's own sequence under this fence, from 1. */
   readonly first: number;

@@ -3,7 +3,15 @@ import type { AgentQueue, QueueName, RunnerId } from "../../domain/ids.js";
 import type { Limits } from "../../platform/config.js";
 import type { Stores } from "../client.js";
 import { type Coalescer, createCoalescer } from "../coalescer.js";
-import { type Appended, type AppendItem, appendEvents, type HeldRun, type Renewed, renewLeases } from "./append.js";
+import {
+  type Appended,
+  type AppendItem,
+  appendEvents,
+  eventLoad,
+  type HeldRun,
+  type Renewed,
+  renewLeases,
+} from "./append.js";
 import { type Claimed, type ClaimItem, claimNextRuns, claimRuns } from "./claim.js";
 import { type Created, type CreateItem, createRuns } from "./create.js";
 import { type Finished, type FinishItem, finishRuns } from "./finish.js";
@@ -80,7 +88,7 @@ export function createRunPath(stores: Stores, limits: Limits, takers: Takers): R
     keys: run,
     parallel: 2,
     // A flush of about 20 ms. A run's first event passes what others have to say.
-    load: appendLoad,
+    load: ({ segments }) => segments.reduce((sum, { count, body }) => sum + eventLoad(count, body.length), 0),
     maxLoad: 2_048,
     urgent: (item) => item.first === 1,
     flush: (items, again) => appendEvents(pool, items, again, limits.leaseMs),
@@ -112,11 +120,4 @@ export function createRunPath(stores: Stores, limits: Limits, takers: Takers): R
       await Promise.all([create, claim, append, renew, finish].map((coalescer) => coalescer.drained()));
     },
   };
-}
-
-/** What a batch of events costs: an event is one, and a large event is as many as its bytes. */
-function appendLoad(item: AppendItem): number {
-  let load = 0;
-  for (const { count, body } of item.segments) load += Math.max(count, body.length / 256);
-  return load;
 }
