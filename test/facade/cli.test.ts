@@ -127,6 +127,27 @@ describe.skipIf(!redisAvailable())("with Redis (skipped without a redis-server o
   }, 120_000);
 });
 
+test("the operator makes a tenant's first Owner, changes a role and removes a member", async () => {
+  const on = ["--tenant", "members-by-hand"];
+  expect(await fairlead(["tenants", "create", "members-by-hand"])).toMatchObject({ code: 0 });
+  const invite = ["members", "invite", ...on, "--email", "ada@example.com", "--role", "owner", "--json"];
+  const { id } = JSON.parse((await fairlead(invite)).out) as { id: string };
+  expect(await fairlead(invite)).toMatchObject({ code: 1, out: expect.stringContaining("member already") });
+  const list = async (...more: string[]): Promise<object[]> =>
+    JSON.parse((await fairlead(["members", "list", ...on, "--json", ...more])).out) as object[];
+  expect(await list()).toMatchObject([{ id, email: "ada@example.com", role: "owner", status: "invited" }]);
+
+  const role = await fairlead(["members", "role", id.toUpperCase(), ...on, "--role", "security-admin"]);
+  expect(role).toMatchObject({ code: 0, out: expect.stringContaining("is security_admin now") });
+  const unknown = await fairlead(["members", "role", world.home.id, ...on, "--role", "viewer"]);
+  expect(unknown).toMatchObject({ code: 1, out: expect.stringContaining("there is no such member") });
+  expect(await list()).toMatchObject([{ id, role: "security_admin", version: 2 }]);
+
+  expect(await fairlead(["members", "remove", id, ...on])).toMatchObject({ code: 0 });
+  expect(await list()).toEqual([]);
+  expect(await list("--all")).toMatchObject([{ id, status: "removed" }]);
+}, 60_000);
+
 test("a runner token made by the operator is bound to its kind", async () => {
   await fairlead(["tenants", "create", "pool"]);
   const made = await fairlead([
