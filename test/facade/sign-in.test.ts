@@ -11,6 +11,7 @@ import { freePort } from "../../src/platform/free-port.js";
 import { createLog } from "../../src/platform/log.js";
 import { createOidcProvider, ProviderAway } from "../../src/platform/oidc.js";
 import { Browser } from "../support/browser.js";
+import { forged } from "../support/forged.js";
 import { type HostileProvider, startHostileProvider } from "../support/hostile-provider.js";
 import { officeOf } from "../support/members.js";
 import { clientSecret, type OpenIdProvider, startOpenIdProvider } from "../support/openid-provider.js";
@@ -219,7 +220,7 @@ describe("what comes back from the provider", () => {
     }
     const tampered = new Browser(origin);
     const url = await begin(tampered, sub);
-    tampered.jar.set("fairlead_sign_in", `${tampered.jar.get("fairlead_sign_in")?.slice(0, -3)}AAA`);
+    tampered.jar.set("fairlead_sign_in", forged(tampered.jar.get("fairlead_sign_in") as string));
     expect((await tampered.visit(url)).status).toBe(401);
     expect(await sessionsNow()).toEqual([]);
   });
