@@ -8,6 +8,9 @@ import { query } from "./stores.js";
 interface Reading {
   readonly minute: number;
   readonly planeMiB: number;
+  /** Of it: what V8 uses for objects, and the buffers outside. */
+  readonly heapMiB: number;
+  readonly buffersMiB: number;
   readonly runnerMiB: number;
   readonly planeHandles: number;
   readonly runnerHandles: number;
@@ -31,9 +34,12 @@ export async function soak({ stores, load, options, about }: Session): Promise<v
       plane.adminUrl,
       "select count(*)::int as n from pg_stat_activity where datname = current_database()",
     );
+    const memory = await metricsOf(plane.url);
     readings.push({
       minute: Math.round((performance.now() - startedAt) / 6_000) / 10,
       planeMiB: residentMiB(plane.plane.pid),
+      heapMiB: mebibytes(memory, "nodejs_heap_size_used_bytes"),
+      buffersMiB: mebibytes(memory, "nodejs_external_memory_bytes"),
       runnerMiB: residentMiB(runner),
       planeHandles: openHandles(plane.plane.pid),
       runnerHandles: openHandles(runner),
@@ -70,10 +76,23 @@ export async function soak({ stores, load, options, about }: Session): Promise<v
       `\nSoak of ${options.minutes} minutes: ${runs} runs, problems ${JSON.stringify(problems)}, ${audit?.notFinal} not final, ${audit?.repeated} begun twice\n`,
     );
     printTable(
-      ["minute", "plane MiB", "runner MiB", "plane handles", "runner handles", "Redis keys", "connections", "runs"],
+      [
+        "minute",
+        "plane MiB",
+        "heap MiB",
+        "buffers MiB",
+        "runner MiB",
+        "plane handles",
+        "runner handles",
+        "Redis keys",
+        "connections",
+        "runs",
+      ],
       readings.map((one) => [
         one.minute,
         one.planeMiB,
+        one.heapMiB,
+        one.buffersMiB,
         one.runnerMiB,
         one.planeHandles,
         one.runnerHandles,
@@ -87,4 +106,14 @@ export async function soak({ stores, load, options, about }: Session): Promise<v
     redis.disconnect();
     await plane.stop();
   }
+}
+
+async function metricsOf(url: string): Promise<string> {
+  return (await fetch(`${url}/metrics`)).text();
+}
+
+function mebibytes(metrics: string, name: string): number {
+  const value = new RegExp(`^${name} (.+)$`, "m").exec(metrics)?.[1];
+  if (value === undefined) throw new Error(`The plane's metrics lack ${name}.`);
+  return Math.round(Number(value) / 1_048_576);
 }

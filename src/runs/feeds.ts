@@ -115,6 +115,8 @@ export function createFeeds(
   const dirty = new Set<Feed>();
   /** Whose followers have not got an event yet: they go before the rest of a flood. */
   const fresh = new Set<Feed>();
+  /** Whose rings hold something, in order of last use. */
+  const ringed = new Set<Feed>();
   let ringBytes = 0;
   let followerCount = 0;
   let scheduled = false;
@@ -145,25 +147,25 @@ export function createFeeds(
       feed.ring.sort((a, b) => a.firstSeq - b.firstSeq);
     } else feed.ring.push(chunk);
     ringBytes += weight(chunk);
-    // The map is kept in order of last use, so the quietest run's ring goes first.
-    feeds.delete(feed.key);
-    feeds.set(feed.key, feed);
-    if (ringBytes <= limits.ringBytes) return;
-    for (const quiet of feeds.values()) {
-      for (
-        let dropped = quiet.ring.shift();
-        dropped;
-        dropped = ringBytes > limits.ringBytes ? quiet.ring.shift() : undefined
-      ) {
-        ringBytes -= weight(dropped);
-      }
-      if (ringBytes <= limits.ringBytes) return;
+    ringed.delete(feed);
+    ringed.add(feed);
+    // The quietest run's ring goes first.
+    for (const quiet of ringed) {
+      while (ringBytes > limits.ringBytes && quiet.ring.length > 0) drop(quiet);
+      if (quiet.ring.length > 0) return;
+      ringed.delete(quiet);
     }
+  };
+
+  const drop = (feed: Feed): void => {
+    const dropped = feed.ring.shift();
+    if (dropped) ringBytes -= weight(dropped);
   };
 
   const forget = (feed: Feed): void => {
     for (const chunk of feed.ring) ringBytes -= weight(chunk);
     feed.ring = [];
+    ringed.delete(feed);
     feeds.delete(feed.key);
   };
 
