@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { type Child, runChild, startChild } from "./child.js";
 import { benchFolder, built, root } from "./place.js";
@@ -72,6 +73,7 @@ export async function startPlane(stores: Stores, options: PlaneOptions): Promise
   await plane.line(/Fairlead serves/);
   const ready = performance.now() - startedAt;
   const grpcAddress = `127.0.0.1:${grpcPort}`;
+  installRunnerSdk();
   const runners: Child[] = [];
   for (let n = 0; n < (options.runners ?? 1); n++) {
     runners.push(
@@ -112,6 +114,14 @@ export async function startPlane(stores: Stores, options: PlaneOptions): Promise
       await query(stores.adminUrl, `drop database ${new URL(adminUrl).pathname.slice(1)} with (force)`);
     },
   };
+}
+
+/** As a project has it that depends on the SDK: a copy, which finds the project's own LangChain. A link would find the one of this checkout. */
+function installRunnerSdk(): void {
+  for (const part of ["package.json", "dist"])
+    cpSync(join(root, "runners/typescript", part), join(benchFolder, "node_modules/@fairlead/runner", part), {
+      recursive: true,
+    });
 }
 
 async function loginsOf(adminUrl: string): Promise<Logins> {

@@ -34,6 +34,7 @@ const parts: readonly [RegExp, string][] = [
   [/node:(internal\/)?(net|stream|tls|streams)/, "node net and streams"],
   [/node:internal\/(timers|process|async_hooks|promises)|node:timers/, "node timers and ticks"],
   [/node:/, "node, other"],
+  [/@fairlead\/runner\/dist\//, "runner SDK"],
   [/node_modules\//, "packages, other"],
   [/dist\/store\/coalescer/, "coalescer"],
   [/dist\/store\//, "store"],

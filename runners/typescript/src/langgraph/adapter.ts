@@ -17,12 +17,14 @@ import { FairleadSaver } from "./saver.js";
 import { schemasOf } from "./schemas.js";
 import { type CallHistory, shouldWatch, stepCallbacks } from "./step-callbacks.js";
 import { streamGraph } from "./stream.js";
+import { spareRunTrees } from "./untraced.js";
 import { type GraphTask, isSnapshot, openInterrupts, tasksJson, viewJson, withoutAnswered } from "./view.js";
 
 // A LangGraph.js graph as an agent. Each run gets its own saver, so the graph itself stays shared and unchanged.
 
 export async function langgraphAgent(graphId: string, graph: unknown, options: AgentOptions): Promise<Agent> {
   const { source, sample } = await graphSource(graphId, graph);
+  spareRunTrees();
   const history: CallHistory = { runs: 0, seen: false };
   return {
     offer: offerOf(graphId, { ...(sample && schemasOf(sample)), ...options }, "checkpoint"),
