@@ -21,7 +21,7 @@ async function main(argv: readonly string[]): Promise<number> {
   const unknown = options.commands.find((command) => !all.includes(command));
   if (unknown !== undefined) throw new WrongOption(`There is no workload "${unknown}".`);
   const chosen = options.commands.length > 0 ? options.commands : [...workloadNames, "w14", "limits"];
-  const stores = await startStores();
+  const stores = await startStores({ inner: chosen.includes("profile") });
   const load = startLoadGenerator();
   try {
     const [version] = await query<{ server_version: string }>(stores.adminUrl, "show server_version");
