@@ -399,6 +399,42 @@ grant delete on create_request to fairlead_sweeper;
 grant insert, select on create_request to fairlead_app;
 grant select (tenant_id, actor_id, operation, key, created_at) on create_request to fairlead_sweeper;
 
+-- table halt of owner
+create table halt (
+  tenant_id uuid not null,
+  id uuid not null,
+  scope text not null,
+  agent_id uuid,
+  kind text,
+  mode text not null,
+  reason text not null,
+  version integer not null default 1,
+  created_by text not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  expires_at timestamp with time zone,
+  lifted_at timestamp with time zone,
+  lifted_by text,
+  constraint halt_pkey PRIMARY KEY (tenant_id, id),
+  constraint halt_check CHECK (((scope = 'agent'::text) = (agent_id IS NOT NULL))),
+  constraint halt_check1 CHECK (((scope = 'kind'::text) = (kind IS NOT NULL))),
+  constraint halt_check2 CHECK (((lifted_at IS NULL) = (lifted_by IS NULL))),
+  constraint halt_mode_check CHECK ((mode = ANY (ARRAY['block'::text, 'cancel'::text]))),
+  constraint halt_scope_check CHECK ((scope = ANY (ARRAY['tenant'::text, 'agent'::text, 'kind'::text]))),
+  constraint halt_tenant_id_agent_id_fkey FOREIGN KEY (tenant_id, agent_id) REFERENCES agent(tenant_id, id),
+  constraint halt_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id)
+);
+CREATE INDEX halt_active ON public.halt USING btree (tenant_id) WHERE (lifted_at IS NULL);
+CREATE INDEX halt_by_created ON public.halt USING btree (tenant_id, created_at DESC, id DESC);
+alter table halt enable row level security;
+alter table halt force row level security;
+create policy by_tenant on halt for all to fairlead_app
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+create policy sweep on halt for all to fairlead_sweeper
+  using (true)
+  with check (true);
+grant insert, select, update on halt to fairlead_app;
+grant select on halt to fairlead_sweeper;
+
 -- table idempotency_key of owner
 create table idempotency_key (
   tenant_id uuid not null,
@@ -553,8 +589,10 @@ create table run (
   ended_at timestamp with time zone,
   deleted_at timestamp with time zone,
   purged_at timestamp with time zone,
+  cancel_cause text,
   constraint run_pkey PRIMARY KEY (tenant_id, id),
   constraint run_cancel_action_check CHECK ((cancel_action = ANY (ARRAY['interrupt'::text, 'rollback'::text]))),
+  constraint run_cancel_cause_check CHECK ((cancel_cause = 'halted'::text)),
   constraint run_multitask_strategy_check CHECK ((multitask_strategy = ANY (ARRAY['enqueue'::text, 'reject'::text]))),
   constraint run_on_disconnect_check CHECK ((on_disconnect = ANY (ARRAY['continue'::text, 'cancel'::text]))),
   constraint run_purpose_check CHECK ((purpose = ANY (ARRAY['run'::text, 'update_state'::text]))),
@@ -953,6 +991,61 @@ grant execute on function current_tenants() to fairlead_app;
 grant execute on function current_tenants() to fairlead_audit;
 grant execute on function current_tenants() to fairlead_sweeper;
 
+-- function halt_affects_v1 of owner
+create function halt_affects_v1(p_tenant uuid, p_scope text, p_agent uuid, p_kind text)
+  returns TABLE(pending bigint, running bigint)
+  language sql stable
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 1018 characters, md5 af6c9fd8e58cc8f383fc0d10f8099147;
+grant execute on function halt_affects_v1(p_tenant uuid, p_scope text, p_agent uuid, p_kind text) to fairlead_app;
+grant execute on function halt_affects_v1(p_tenant uuid, p_scope text, p_agent uuid, p_kind text) to fairlead_sweeper;
+
+-- function halt_gate_v1 of owner
+create function halt_gate_v1(p_tenants text)
+  returns boolean
+  language plpgsql volatile
+  -- body of 304 characters, md5 a93f228e54c396aaeda3f450f9ff4108;
+grant execute on function halt_gate_v1(p_tenants text) to fairlead_app;
+grant execute on function halt_gate_v1(p_tenants text) to fairlead_sweeper;
+
+-- function halt_key_v1 of owner
+create function halt_key_v1(p_tenant uuid)
+  returns bigint
+  language sql immutable
+  -- body of 44 characters, md5 bd07ccf53eceab7c994708fd7fd9d663;
+grant execute on function halt_key_v1(p_tenant uuid) to fairlead_app;
+grant execute on function halt_key_v1(p_tenant uuid) to fairlead_sweeper;
+
+-- function halt_open_v1 of owner
+create function halt_open_v1(p_tenant uuid, p_scope text, p_agent uuid, p_kind text, p_limit integer)
+  returns TABLE(run_id uuid, status text)
+  language sql stable
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 775 characters, md5 6fcbe31bc04ba36cafb70bab53c72f64;
+grant execute on function halt_open_v1(p_tenant uuid, p_scope text, p_agent uuid, p_kind text, p_limit integer) to fairlead_app;
+grant execute on function halt_open_v1(p_tenant uuid, p_scope text, p_agent uuid, p_kind text, p_limit integer) to fairlead_sweeper;
+
+-- function halt_resume_v1 of owner
+create function halt_resume_v1(p_tenant uuid, p_scope text, p_agent uuid, p_kind text)
+  returns void
+  language sql volatile
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 231 characters, md5 88637828921575f0e54840d58b21f4af;
+grant execute on function halt_resume_v1(p_tenant uuid, p_scope text, p_agent uuid, p_kind text) to fairlead_app;
+grant execute on function halt_resume_v1(p_tenant uuid, p_scope text, p_agent uuid, p_kind text) to fairlead_sweeper;
+
 -- function member_find_v1 of fairlead_sweeper
 create function member_find_v1(p_issuer text, p_subject text, p_email text)
   returns TABLE(tenant_id uuid, tenant_slug text, member_id uuid, status text)
@@ -1012,6 +1105,19 @@ create function run_append_v2(p_tenants text, p_items json, p_seg_item integer[]
 grant execute on function run_append_v2(p_tenants text, p_items json, p_seg_item integer[], p_seg_count integer[], p_seg_delta boolean[], p_seg_at integer[], p_seg_bytes integer[], p_lease_ms integer, p_checkpoints json, p_writes json, p_blobs json, p_steps json, p_data bytea) to fairlead_app;
 grant execute on function run_append_v2(p_tenants text, p_items json, p_seg_item integer[], p_seg_count integer[], p_seg_delta boolean[], p_seg_at integer[], p_seg_bytes integer[], p_lease_ms integer, p_checkpoints json, p_writes json, p_blobs json, p_steps json, p_data bytea) to fairlead_sweeper;
 
+-- function run_cancel_halted_v1 of owner
+create function run_cancel_halted_v1(p_tenant uuid, p_run uuid, p_end bytea, p_end_count integer)
+  returns run_moved
+  language plpgsql volatile
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 829 characters, md5 2d14d43ba5af15b8fb8eff08a144ad51;
+grant execute on function run_cancel_halted_v1(p_tenant uuid, p_run uuid, p_end bytea, p_end_count integer) to fairlead_app;
+grant execute on function run_cancel_halted_v1(p_tenant uuid, p_run uuid, p_end bytea, p_end_count integer) to fairlead_sweeper;
+
 -- function run_cancel_v1 of owner
 create function run_cancel_v1(p_tenant uuid, p_run uuid, p_action text, p_force_fence integer, p_end bytea, p_end_count integer)
   returns run_moved
@@ -1038,6 +1144,19 @@ create function run_candidates_v1(p_pool uuid, p_kind text, p_graphs text[], p_l
   -- body of 2489 characters, md5 9bcda4316cd0f247558bc2c782e91dda;
 grant execute on function run_candidates_v1(p_pool uuid, p_kind text, p_graphs text[], p_limit integer, p_window integer) to fairlead_app;
 
+-- function run_candidates_v2 of fairlead_sweeper
+create function run_candidates_v2(p_pool uuid, p_kind text, p_graphs text[], p_limit integer, p_window integer)
+  returns TABLE(tenant_id uuid, run_id uuid, graph_id text)
+  language plpgsql volatile security definer
+  set search_path=public, pg_temp
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 2982 characters, md5 7905f4ea92b5cd29cb036c4650d536de;
+grant execute on function run_candidates_v2(p_pool uuid, p_kind text, p_graphs text[], p_limit integer, p_window integer) to fairlead_app;
+
 -- function run_claim_next_v1 of owner
 create function run_claim_next_v1(p_pool uuid, p_kind text, p_graphs text[], p_runner uuid, p_limit integer, p_window integer, p_offer_ms integer)
   returns SETOF run_claimed
@@ -1050,6 +1169,19 @@ create function run_claim_next_v1(p_pool uuid, p_kind text, p_graphs text[], p_r
   -- body of 481 characters, md5 56a3bc269ceeb42ea6c0b71d56516bfb;
 grant execute on function run_claim_next_v1(p_pool uuid, p_kind text, p_graphs text[], p_runner uuid, p_limit integer, p_window integer, p_offer_ms integer) to fairlead_app;
 grant execute on function run_claim_next_v1(p_pool uuid, p_kind text, p_graphs text[], p_runner uuid, p_limit integer, p_window integer, p_offer_ms integer) to fairlead_sweeper;
+
+-- function run_claim_next_v2 of owner
+create function run_claim_next_v2(p_pool uuid, p_kind text, p_graphs text[], p_runner uuid, p_limit integer, p_window integer, p_offer_ms integer)
+  returns SETOF run_claimed
+  language plpgsql volatile
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 481 characters, md5 8b3d52c267dd7002f3c9f43d24f74ef0;
+grant execute on function run_claim_next_v2(p_pool uuid, p_kind text, p_graphs text[], p_runner uuid, p_limit integer, p_window integer, p_offer_ms integer) to fairlead_app;
+grant execute on function run_claim_next_v2(p_pool uuid, p_kind text, p_graphs text[], p_runner uuid, p_limit integer, p_window integer, p_offer_ms integer) to fairlead_sweeper;
 
 -- function run_claim_v1 of owner
 create function run_claim_v1(p_tenants text, p_items json, p_offer_ms integer)
@@ -1064,6 +1196,19 @@ create function run_claim_v1(p_tenants text, p_items json, p_offer_ms integer)
 grant execute on function run_claim_v1(p_tenants text, p_items json, p_offer_ms integer) to fairlead_app;
 grant execute on function run_claim_v1(p_tenants text, p_items json, p_offer_ms integer) to fairlead_sweeper;
 
+-- function run_claim_v2 of owner
+create function run_claim_v2(p_tenants text, p_items json, p_offer_ms integer)
+  returns SETOF run_claimed
+  language plpgsql volatile
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 3271 characters, md5 da957ead5f0340d8a26e536a65c60ca4;
+grant execute on function run_claim_v2(p_tenants text, p_items json, p_offer_ms integer) to fairlead_app;
+grant execute on function run_claim_v2(p_tenants text, p_items json, p_offer_ms integer) to fairlead_sweeper;
+
 -- function run_create_claim_v1 of owner
 create function run_create_claim_v1(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer, p_claims json, p_offer_ms integer)
   returns TABLE(created run_created, claimed run_claimed)
@@ -1071,6 +1216,14 @@ create function run_create_claim_v1(p_tenants text, p_items json, p_input bytea[
   -- body of 866 characters, md5 c07567ec42c737e758dad07fcd3898f8;
 grant execute on function run_create_claim_v1(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer, p_claims json, p_offer_ms integer) to fairlead_app;
 grant execute on function run_create_claim_v1(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer, p_claims json, p_offer_ms integer) to fairlead_sweeper;
+
+-- function run_create_claim_v2 of owner
+create function run_create_claim_v2(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer, p_threads boolean, p_claims json, p_offer_ms integer)
+  returns TABLE(created run_created, claimed run_claimed)
+  language plpgsql volatile
+  -- body of 877 characters, md5 08f39009bb9bc915399a03f9aaccd142;
+grant execute on function run_create_claim_v2(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer, p_threads boolean, p_claims json, p_offer_ms integer) to fairlead_app;
+grant execute on function run_create_claim_v2(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer, p_threads boolean, p_claims json, p_offer_ms integer) to fairlead_sweeper;
 
 -- function run_create_items_v1 of owner
 create function run_create_items_v1(p_items json)
@@ -1098,6 +1251,19 @@ create function run_create_v1(p_tenants text, p_items json, p_input bytea[], p_c
 grant execute on function run_create_v1(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer) to fairlead_app;
 grant execute on function run_create_v1(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer) to fairlead_sweeper;
 
+-- function run_create_v2 of owner
+create function run_create_v2(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer, p_threads boolean)
+  returns TABLE(ord integer, verdict text, run_id uuid, is_head boolean, is_admitted boolean, base_seq bigint, created timestamp with time zone, open_interrupts text[], blocking_run uuid)
+  language plpgsql volatile
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 8032 characters, md5 bfd89d866006d214ee6535513445bdef;
+grant execute on function run_create_v2(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer, p_threads boolean) to fairlead_app;
+grant execute on function run_create_v2(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer, p_threads boolean) to fairlead_sweeper;
+
 -- function run_cut_leases_v1 of owner
 create function run_cut_leases_v1(p_items json, p_ms integer)
   returns integer
@@ -1120,7 +1286,7 @@ create function run_end(p_tenant uuid, p_run uuid, p_status text, p_reason text,
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 2611 characters, md5 5846c89d5581709817f3f8032f76fb20;
+  -- body of 2693 characters, md5 ed8218e396f9bae90a3c2b77d30888e0;
 grant execute on function run_end(p_tenant uuid, p_run uuid, p_status text, p_reason text, p_error json, p_end bytea, p_end_count integer) to fairlead_app;
 grant execute on function run_end(p_tenant uuid, p_run uuid, p_status text, p_reason text, p_error json, p_end bytea, p_end_count integer) to fairlead_sweeper;
 
@@ -1224,9 +1390,22 @@ create function run_finish_v2(p_tenants text, p_items json, p_checkpoints json, 
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 8211 characters, md5 507e91ba8832319ed922eb4bc335abc7;
+  -- body of 8305 characters, md5 720044cb224f97af988a775d1eabff92;
 grant execute on function run_finish_v2(p_tenants text, p_items json, p_checkpoints json, p_writes json, p_blobs json, p_steps json, p_data bytea) to fairlead_app;
 grant execute on function run_finish_v2(p_tenants text, p_items json, p_checkpoints json, p_writes json, p_blobs json, p_steps json, p_data bytea) to fairlead_sweeper;
+
+-- function run_halted_v1 of owner
+create function run_halted_v1(p_tenant uuid, p_agent uuid, p_kind text, p_mode text DEFAULT NULL::text)
+  returns boolean
+  language sql stable
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 309 characters, md5 4c1b6c21c0c4f45c65ad819509499a89;
+grant execute on function run_halted_v1(p_tenant uuid, p_agent uuid, p_kind text, p_mode text) to fairlead_app;
+grant execute on function run_halted_v1(p_tenant uuid, p_agent uuid, p_kind text, p_mode text) to fairlead_sweeper;
 
 -- function run_heads_v1 of owner
 create function run_heads_v1(p_tenants uuid[], p_runs uuid[])
@@ -1352,6 +1531,18 @@ create function run_sweep_v1(p_limit integer, p_grace_ms integer)
   set plan_cache_mode=force_generic_plan
   set jit=off
   -- body of 694 characters, md5 54c75a3d2167ad9660dc8222bb923e73;
+
+-- function run_sweep_v2 of fairlead_sweeper
+create function run_sweep_v2(p_limit integer, p_grace_ms integer)
+  returns TABLE(what text, tenant_id uuid, run_id uuid, thread_id uuid, fence integer, attempt integer, recovery text, cancel_action text)
+  language sql volatile security definer
+  set search_path=public, pg_temp
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 454 characters, md5 e544171146f44f3406870f63186234d0;
 
 -- function run_take_back_v1 of owner
 create function run_take_back_v1(p_tenant uuid, p_run uuid, p_fence integer, p_pool uuid, p_kind text, p_cause text, p_max_handbacks integer, p_again bytea, p_again_count integer, p_end bytea, p_end_count integer, p_end_status text, p_end_reason text, p_end_error json, p_cancel_end bytea, p_cancel_end_count integer)

@@ -34,6 +34,7 @@ export const errorTable = {
     grpc: "FAILED_PRECONDITION",
     title: "The secret of before the last rotation still works.",
   },
+  HALTED: { http: 403, grpc: "FAILED_PRECONDITION", title: "New runs are stopped here by an administrator." },
   MEMBER_EXISTS: { http: 409, grpc: "ALREADY_EXISTS", title: "Somebody with this address is a member already." },
   LAST_OWNER: { http: 409, grpc: "FAILED_PRECONDITION", title: "A tenant keeps at least one Owner." },
   VERSION_CONFLICT: { http: 409, grpc: "ABORTED", title: "The object changed since it was read." },

@@ -10,6 +10,7 @@ export type CredentialId = Id<"credential">;
 export type MemberId = Id<"member">;
 export type ServiceAccountId = Id<"serviceAccount">;
 export type SessionId = Id<"session">;
+export type HaltId = Id<"halt">;
 
 /** The tenant that owns the shared pool of runners. */
 export const operatorTenantId = "00000000-0000-7000-8000-000000000000" as TenantId;

@@ -55,6 +55,12 @@ export const permissionTable = {
     "owner",
     "admin",
   ]),
+  "halts:read": row("Halts", "see", "See what is stopped, by whom and why", "admin:read", set),
+  "halts:write": row("Halts", "set", "Stop a tenant, an agent or a kind of program at once", "admin:write", [
+    ...security,
+    "developer",
+  ]),
+  "halts:lift": row("Halts", "lift", "Let what was stopped go on", "admin:write", security),
   "audit:read": row("Audit", "see", "Read the record of what was done", "admin:read", governors),
   "schema:read": row("GraphQL schema", "see", "Ask the API for its schema", "admin:read", set),
 } as const satisfies Record<string, Row>;

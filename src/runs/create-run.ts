@@ -117,6 +117,8 @@ export function settleCreate(plane: Plane, item: CreateItem, created: Created): 
       return { runId: created.runId, threadId: item.threadId, createdAt: created.createdAt, isReplay: true };
     case "mismatch":
       throw new DomainError("IDEMPOTENCY_MISMATCH", undefined, { runId: created.runId });
+    case "halted":
+      throw new DomainError("HALTED");
     case "thread_not_found":
       throw new DomainError(
         "THREAD_NOT_FOUND",

@@ -4,6 +4,7 @@ import { roles } from "../domain/roles.js";
 import { apiScopes } from "../domain/scope.js";
 import { auditVerdicts } from "../governance/audit/check-chain.js";
 import { auditOutcomes } from "../store/audit.js";
+import { haltModes, haltScopes } from "../store/halts.js";
 import { memberStatuses } from "../store/members.js";
 import { builder } from "./builder.js";
 
@@ -52,4 +53,12 @@ export const AuditOutcomeEnum = builder.enumType("AuditOutcome", {
 export const AuditVerdictEnum = builder.enumType("AuditVerdict", {
   description: "What an audit chain is: whole, or what is wrong with it first.",
   values: valuesOf(auditVerdicts),
+});
+export const HaltScopeEnum = builder.enumType("HaltScope", {
+  description: "TENANT: all runs. AGENT: an agent's. KIND: those of agents whose programs are of one kind.",
+  values: valuesOf(haltScopes),
+});
+export const HaltModeEnum = builder.enumType("HaltMode", {
+  description: "BLOCK: nothing new starts. CANCEL: what is open ends too.",
+  values: valuesOf(haltModes),
 });

@@ -51,6 +51,7 @@ const callersFault = new Set([
   "VERSION_CONFLICT",
   "MEMBER_EXISTS",
   "LAST_OWNER",
+  "HALTED",
 ]);
 
 /** The outcome of a verb, or what the caller did wrong. The payload is read after the act, in a transaction that sees it. */

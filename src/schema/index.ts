@@ -12,6 +12,7 @@ import "./service-account.js";
 import "./api-key.js";
 import "./runner-token.js";
 import "./runner.js";
+import "./halt.js";
 import "./audit-event.js";
 import "./audit-verification.js";
 import { builder } from "./builder.js";

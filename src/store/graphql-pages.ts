@@ -52,6 +52,7 @@ const sorts = {
   serviceAccount: newestFirst("service_account"),
   runnerToken: newestFirst("runner_token"),
   runner: newestFirst("runner", "connected_at"),
+  halt: newestFirst("halt"),
   auditEvent: newestFirst("audit_event", "seq"),
   step: { table: "step", key: "started_at", idType: "text", ascending: true, fixed: [] } satisfies Sorted,
 } as const satisfies Record<string, Sorted>;

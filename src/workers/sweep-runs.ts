@@ -1,12 +1,13 @@
 import { systemScope } from "../domain/scope.js";
 import { repeat, type Service } from "../platform/lifecycle.js";
 import { forceCancel } from "../runs/cancel-run.js";
+import { stopHaltedRun } from "../runs/halt-runs.js";
 import type { Plane } from "../runs/plane.js";
 import { expireRun, takeBack } from "../runs/take-back-run.js";
 import { isAway } from "../store/client.js";
 import { type Swept, sweepQueue, sweepRuns } from "../store/run-path/moves.js";
 
-// The sweep finds leases that ran out, cancels past their grace and deadlines that passed; the moves decide, under their guards, so any number of
+// The sweep finds leases that ran out, cancels past their grace, deadlines that passed and runs that were halted; the moves decide, under their guards, so any number of
 // sweeps may run at once.
 //
 // An outage is not a runner's death: after a start, a store error, a slow answer or a gap in its own ticks the sweep takes no lease until one whole
@@ -32,6 +33,8 @@ export function startSweep(plane: Plane): Service {
         found.cancelAction ?? "interrupt",
         found.fence,
       );
+    } else if (found.what === "halted") {
+      await stopHaltedRun(plane, found.tenantId, found.runId);
     } else if (found.what === "overdue") {
       await expireRun(plane, found, "deadline");
     } else if (clock.monotonic() >= trustedFrom) {

@@ -14,6 +14,7 @@ export const nodePermissions: Record<string, Permission> = {
   ApiKey: "api_keys:read",
   RunnerToken: "runner_tokens:read",
   Runner: "runners:read",
+  Halt: "halts:read",
   AuditEvent: "audit:read",
 };
 
@@ -90,6 +91,8 @@ export const queries: Record<string, Case | Case[]> = {
   runnerToken: lookUp("runnerToken", "RunnerToken", "runner_tokens:read"),
   runnerTokens: list("runnerTokens", "runner_tokens:read", "RunnerToken"),
   runners: list("runners", "runners:read", "Runner"),
+  halt: lookUp("halt", "Halt", "halts:read"),
+  halts: list("halts", "halts:read", "Halt"),
   auditEvents: [
     list("auditEvents", "audit:read", "AuditEvent"),
     {
@@ -162,6 +165,17 @@ export const mutations: Record<string, Case | Case[]> = {
   runnerTokenCreate: create("runnerTokenCreate", "runnerToken", "runner_tokens:write", 'name: "n", kind: "k"'),
   runnerTokenRotate: change("runnerTokenRotate", "runnerToken", "RunnerToken", "runner_tokens:write"),
   runnerTokenRevoke: change("runnerTokenRevoke", "runnerToken", "RunnerToken", "runner_tokens:write"),
+  haltCreate: [
+    create("haltCreate", "halt", "halts:write", 'scope: KIND, kind: "nobody", reason: "r"'),
+    {
+      may: "halts:write",
+      takes: "Agent",
+      query: (id) =>
+        `mutation { haltCreate(input: {scope: AGENT, agentId: "${relayId("Agent", id)}", reason: "r", dryRun: true}) { affected { pending running } userErrors { code field message } } }`,
+      own: ({ data }) => data.haltCreate.userErrors.length === 0 && data.haltCreate.affected.pending === 0,
+    },
+  ],
+  haltLift: change("haltLift", "halt", "Halt", "halts:lift"),
   runCancel: {
     may: "runs:cancel",
     takes: "Run",

@@ -53,6 +53,7 @@ async function fill(tenant: TestTenant): Promise<Things> {
   const token = await ask(
     'mutation { runnerTokenCreate(input: {name: "t", kind: "typescript"}) { runnerToken { uuid } secret } }',
   );
+  const halt = await ask('mutation { haltCreate(input: {scope: KIND, kind: "other", reason: "r"}) { halt { uuid } } }');
   const seen = await ask(
     "{ tenant { id } agents { nodes { uuid } } apiKeys { nodes { uuid } } auditEvents { nodes { id } } runs { nodes { steps { nodes { id } } } } }",
   );
@@ -82,6 +83,7 @@ async function fill(tenant: TestTenant): Promise<Things> {
     ids: {
       Member: member.id,
       ServiceAccount: await createServiceAccount(officeOf(world), systemScope(tenant.id), account, null),
+      Halt: halt.data.haltCreate.halt.uuid,
       Tenant: tenant.id,
       Agent: agent,
       Thread: thread.thread_id,
@@ -255,7 +257,7 @@ test("lists hold the caller's own rows only", async () => {
       one.admin,
       `{ agents(first: 100) { nodes { id } } threads(first: 100) { nodes { id } } runs(first: 100) { nodes { id steps { nodes { id } } } }
          apiKeys(last: 100) { nodes { id } } members(first: 100) { nodes { id } } serviceAccounts(first: 100) { nodes { id } } runnerTokens(first: 100) { nodes { id } } runners(first: 100) { nodes { id } }
-         auditEvents(first: 100) { nodes { id targetId } } }`,
+         halts(first: 100) { nodes { id } } auditEvents(first: 100) { nodes { id targetId } } }`,
     );
     expect(answer.errors).toEqual([]);
     const text = JSON.stringify(answer.data);

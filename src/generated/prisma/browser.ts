@@ -33,8 +33,14 @@ export type ApiKey = Prisma.ApiKeyModel
  */
 export type Member = Prisma.MemberModel
 /**
- * Model ServiceAccount
+ * Model Halt
  * A program that acts in a tenant under a role of its own.
+ * What a tenant's admins have stopped.
+ */
+export type Halt = Prisma.HaltModel
+/**
+ * Model ServiceAccount
+ * 
  */
 export type ServiceAccount = Prisma.ServiceAccountModel
 /**

@@ -11,6 +11,7 @@
 export type * from './models/Tenant.js'
 export type * from './models/ApiKey.js'
 export type * from './models/Member.js'
+export type * from './models/Halt.js'
 export type * from './models/ServiceAccount.js'
 export type * from './models/Session.js'
 export type * from './models/RunnerToken.js'

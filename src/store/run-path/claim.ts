@@ -127,8 +127,8 @@ export async function claimRuns(
   offerMs: number,
 ): Promise<(Claimed | null)[]> {
   const result = await pool.query<ClaimedRow>({
-    name: "run_claim_v1",
-    text: `select ${columns} from run_claim_v1($1, $2, $3)`,
+    name: "run_claim_v2",
+    text: `select ${columns} from run_claim_v2($1, $2, $3)`,
     values: [tenantSet(items), JSON.stringify(items.map(claimItemOf)), offerMs],
   });
   const claimed: (Claimed | null)[] = items.map(() => null);
@@ -147,8 +147,8 @@ export async function claimNextRuns(
   offerMs: number,
 ): Promise<Claimed[]> {
   const result = await pool.query<ClaimedRow>({
-    name: "run_claim_next_v1",
-    text: `select ${columns} from run_claim_next_v1($1, $2, $3, $4, $5, $6, $7)`,
+    name: "run_claim_next_v2",
+    text: `select ${columns} from run_claim_next_v2($1, $2, $3, $4, $5, $6, $7)`,
     values: [queue.poolId, queue.kind, graphIds, runnerId, limit, window, offerMs],
   });
   return result.rows.map(toClaimed);

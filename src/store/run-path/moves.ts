@@ -97,6 +97,11 @@ export function cancelRunRow(
   );
 }
 
+/** Cancels a run because it is halted; `gone` when it is not, or was told to stop already. */
+export function cancelHaltedRun(pool: pg.Pool, tenantId: TenantId, runId: RunId, end: EndFrames): Promise<RunMoved> {
+  return move(alone(pool), tenantId, "run_cancel_halted_v1($1, $2, $3, $4)", [tenantId, runId, end.bytes, end.count]);
+}
+
 /** lapsed: the offer was not confirmed. lost: the lease ran out. released: the runner gave it back. undelivered: it was claimed and reached no runner. */
 export type TakeBackCause = "lapsed" | "lost" | "released" | "undelivered";
 
@@ -184,7 +189,7 @@ export function failRunRow(
 }
 
 export interface Swept {
-  readonly what: "lapsed" | "lost" | "ungraceful" | "overdue";
+  readonly what: "lapsed" | "lost" | "ungraceful" | "overdue" | "halted";
   readonly tenantId: TenantId;
   readonly runId: RunId;
   readonly threadId: ThreadId;
@@ -194,12 +199,12 @@ export interface Swept {
   readonly cancelAction: "interrupt" | "rollback" | null;
 }
 
-/** Leases that ran out, cancels past their grace, deadlines that passed. Finds only; the moves decide. */
+/** Leases that ran out, cancels past their grace, deadlines that passed, open runs that are halted. Finds only; the moves decide. */
 export async function sweepRuns(pool: pg.Pool, limit: number, graceMs: number): Promise<Swept[]> {
   const result = await pool.query<Swept & pg.QueryResultRow>({
-    name: "run_sweep_v1",
+    name: "run_sweep_v2",
     text: `select what, tenant_id as "tenantId", run_id as "runId", thread_id as "threadId", fence, attempt, recovery, cancel_action as "cancelAction"
-      from run_sweep_v1($1, $2)`,
+      from run_sweep_v2($1, $2)`,
     values: [limit, graceMs],
   });
   return result.rows;
@@ -272,8 +277,8 @@ export async function nextInQueue(
   window: number,
 ): Promise<{ tenantId: TenantId; runId: RunId }[]> {
   const result = await pool.query<{ tenantId: TenantId; runId: RunId }>({
-    name: "run_candidates_v1",
-    text: `select tenant_id as "tenantId", run_id as "runId" from run_candidates_v1($1, $2, $3, $4, $5)`,
+    name: "run_candidates_v2",
+    text: `select tenant_id as "tenantId", run_id as "runId" from run_candidates_v2($1, $2, $3, $4, $5)`,
     values: [queue.poolId, queue.kind, [queue.graphId], limit, window],
   });
   return result.rows;

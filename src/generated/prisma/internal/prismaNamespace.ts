@@ -400,6 +400,7 @@ export const ModelName = {
   Tenant: 'Tenant',
   ApiKey: 'ApiKey',
   Member: 'Member',
+  Halt: 'Halt',
   ServiceAccount: 'ServiceAccount',
   Session: 'Session',
   RunnerToken: 'RunnerToken',
@@ -435,7 +436,7 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
     omit: GlobalOmitOptions
   }
   meta: {
-    modelProps: "tenant" | "apiKey" | "member" | "serviceAccount" | "session" | "runnerToken" | "createRequest" | "auditEvent" | "auditHead" | "auditCheckpoint" | "agent" | "agentVersion" | "runner" | "thread" | "run" | "step" | "interrupt" | "idempotencyKey" | "runEvent" | "runDelta" | "checkpoint" | "checkpointWrite" | "checkpointBlob"
+    modelProps: "tenant" | "apiKey" | "member" | "halt" | "serviceAccount" | "session" | "runnerToken" | "createRequest" | "auditEvent" | "auditHead" | "auditCheckpoint" | "agent" | "agentVersion" | "runner" | "thread" | "run" | "step" | "interrupt" | "idempotencyKey" | "runEvent" | "runDelta" | "checkpoint" | "checkpointWrite" | "checkpointBlob"
     txIsolationLevel: TransactionIsolationLevel
   }
   model: {
@@ -658,6 +659,80 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         count: {
           args: Prisma.MemberCountArgs<ExtArgs>
           result: runtime.Types.Utils.Optional<Prisma.MemberCountAggregateOutputType> | number
+        }
+      }
+    }
+    Halt: {
+      payload: Prisma.$HaltPayload<ExtArgs>
+      fields: Prisma.HaltFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.HaltFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$HaltPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.HaltFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$HaltPayload>
+        }
+        findFirst: {
+          args: Prisma.HaltFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$HaltPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.HaltFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$HaltPayload>
+        }
+        findMany: {
+          args: Prisma.HaltFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$HaltPayload>[]
+        }
+        create: {
+          args: Prisma.HaltCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$HaltPayload>
+        }
+        createMany: {
+          args: Prisma.HaltCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.HaltCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$HaltPayload>[]
+        }
+        delete: {
+          args: Prisma.HaltDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$HaltPayload>
+        }
+        update: {
+          args: Prisma.HaltUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$HaltPayload>
+        }
+        deleteMany: {
+          args: Prisma.HaltDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.HaltUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.HaltUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$HaltPayload>[]
+        }
+        upsert: {
+          args: Prisma.HaltUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$HaltPayload>
+        }
+        aggregate: {
+          args: Prisma.HaltAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateHalt>
+        }
+        groupBy: {
+          args: Prisma.HaltGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.HaltGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.HaltCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.HaltCountAggregateOutputType> | number
         }
       }
     }
@@ -2235,6 +2310,25 @@ export const MemberScalarFieldEnum = {
 export type MemberScalarFieldEnum = (typeof MemberScalarFieldEnum)[keyof typeof MemberScalarFieldEnum]
 
 
+export const HaltScalarFieldEnum = {
+  tenantId: 'tenantId',
+  id: 'id',
+  scope: 'scope',
+  agentId: 'agentId',
+  kind: 'kind',
+  mode: 'mode',
+  reason: 'reason',
+  version: 'version',
+  createdBy: 'createdBy',
+  createdAt: 'createdAt',
+  expiresAt: 'expiresAt',
+  liftedAt: 'liftedAt',
+  liftedBy: 'liftedBy'
+} as const
+
+export type HaltScalarFieldEnum = (typeof HaltScalarFieldEnum)[keyof typeof HaltScalarFieldEnum]
+
+
 export const ServiceAccountScalarFieldEnum = {
   tenantId: 'tenantId',
   id: 'id',
@@ -2921,6 +3015,7 @@ export type GlobalOmitConfig = {
   tenant?: Prisma.TenantOmit
   apiKey?: Prisma.ApiKeyOmit
   member?: Prisma.MemberOmit
+  halt?: Prisma.HaltOmit
   serviceAccount?: Prisma.ServiceAccountOmit
   session?: Prisma.SessionOmit
   runnerToken?: Prisma.RunnerTokenOmit

@@ -54,6 +54,7 @@ export const ModelName = {
   Tenant: 'Tenant',
   ApiKey: 'ApiKey',
   Member: 'Member',
+  Halt: 'Halt',
   ServiceAccount: 'ServiceAccount',
   Session: 'Session',
   RunnerToken: 'RunnerToken',
@@ -145,6 +146,25 @@ export const MemberScalarFieldEnum = {
 } as const
 
 export type MemberScalarFieldEnum = (typeof MemberScalarFieldEnum)[keyof typeof MemberScalarFieldEnum]
+
+
+export const HaltScalarFieldEnum = {
+  tenantId: 'tenantId',
+  id: 'id',
+  scope: 'scope',
+  agentId: 'agentId',
+  kind: 'kind',
+  mode: 'mode',
+  reason: 'reason',
+  version: 'version',
+  createdBy: 'createdBy',
+  createdAt: 'createdAt',
+  expiresAt: 'expiresAt',
+  liftedAt: 'liftedAt',
+  liftedBy: 'liftedBy'
+} as const
+
+export type HaltScalarFieldEnum = (typeof HaltScalarFieldEnum)[keyof typeof HaltScalarFieldEnum]
 
 
 export const ServiceAccountScalarFieldEnum = {

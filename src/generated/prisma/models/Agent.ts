@@ -278,6 +278,7 @@ export type AgentWhereInput = {
   updatedAt?: Prisma.DateTimeFilter<"Agent"> | Date | string
   pool?: Prisma.XOR<Prisma.TenantScalarRelationFilter, Prisma.TenantWhereInput>
   tenant?: Prisma.XOR<Prisma.TenantScalarRelationFilter, Prisma.TenantWhereInput>
+  halts?: Prisma.HaltListRelationFilter
   versions?: Prisma.AgentVersionListRelationFilter
   runs?: Prisma.RunListRelationFilter
 }
@@ -299,6 +300,7 @@ export type AgentOrderByWithRelationInput = {
   updatedAt?: Prisma.SortOrder
   pool?: Prisma.TenantOrderByWithRelationInput
   tenant?: Prisma.TenantOrderByWithRelationInput
+  halts?: Prisma.HaltOrderByRelationAggregateInput
   versions?: Prisma.AgentVersionOrderByRelationAggregateInput
   runs?: Prisma.RunOrderByRelationAggregateInput
 }
@@ -324,6 +326,7 @@ export type AgentWhereUniqueInput = Prisma.AtLeast<{
   updatedAt?: Prisma.DateTimeFilter<"Agent"> | Date | string
   pool?: Prisma.XOR<Prisma.TenantScalarRelationFilter, Prisma.TenantWhereInput>
   tenant?: Prisma.XOR<Prisma.TenantScalarRelationFilter, Prisma.TenantWhereInput>
+  halts?: Prisma.HaltListRelationFilter
   versions?: Prisma.AgentVersionListRelationFilter
   runs?: Prisma.RunListRelationFilter
 }, "tenantId_id">
@@ -385,6 +388,7 @@ export type AgentCreateInput = {
   updatedAt?: Date | string
   pool: Prisma.TenantCreateNestedOneWithoutPooledAgentsInput
   tenant: Prisma.TenantCreateNestedOneWithoutAgentsInput
+  halts?: Prisma.HaltCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
   runs?: Prisma.RunCreateNestedManyWithoutAgentInput
 }
@@ -404,6 +408,7 @@ export type AgentUncheckedCreateInput = {
   metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   createdAt?: Date | string
   updatedAt?: Date | string
+  halts?: Prisma.HaltUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
   runs?: Prisma.RunUncheckedCreateNestedManyWithoutAgentInput
 }
@@ -423,6 +428,7 @@ export type AgentUpdateInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   pool?: Prisma.TenantUpdateOneRequiredWithoutPooledAgentsNestedInput
   tenant?: Prisma.TenantUpdateOneRequiredWithoutAgentsNestedInput
+  halts?: Prisma.HaltUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
   runs?: Prisma.RunUpdateManyWithoutAgentNestedInput
 }
@@ -442,6 +448,7 @@ export type AgentUncheckedUpdateInput = {
   metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  halts?: Prisma.HaltUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
   runs?: Prisma.RunUncheckedUpdateManyWithoutAgentNestedInput
 }
@@ -503,6 +510,11 @@ export type AgentListRelationFilter = {
 
 export type AgentOrderByRelationAggregateInput = {
   _count?: Prisma.SortOrder
+}
+
+export type AgentNullableScalarRelationFilter = {
+  is?: Prisma.AgentWhereInput | null
+  isNot?: Prisma.AgentWhereInput | null
 }
 
 export type AgentTenantIdIdCompoundUniqueInput = {
@@ -652,6 +664,22 @@ export type AgentUncheckedUpdateManyWithoutTenantNestedInput = {
   deleteMany?: Prisma.AgentScalarWhereInput | Prisma.AgentScalarWhereInput[]
 }
 
+export type AgentCreateNestedOneWithoutHaltsInput = {
+  create?: Prisma.XOR<Prisma.AgentCreateWithoutHaltsInput, Prisma.AgentUncheckedCreateWithoutHaltsInput>
+  connectOrCreate?: Prisma.AgentCreateOrConnectWithoutHaltsInput
+  connect?: Prisma.AgentWhereUniqueInput
+}
+
+export type AgentUpdateOneWithoutHaltsNestedInput = {
+  create?: Prisma.XOR<Prisma.AgentCreateWithoutHaltsInput, Prisma.AgentUncheckedCreateWithoutHaltsInput>
+  connectOrCreate?: Prisma.AgentCreateOrConnectWithoutHaltsInput
+  upsert?: Prisma.AgentUpsertWithoutHaltsInput
+  disconnect?: Prisma.AgentWhereInput | boolean
+  delete?: Prisma.AgentWhereInput | boolean
+  connect?: Prisma.AgentWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.AgentUpdateToOneWithWhereWithoutHaltsInput, Prisma.AgentUpdateWithoutHaltsInput>, Prisma.AgentUncheckedUpdateWithoutHaltsInput>
+}
+
 export type AgentCreateNestedOneWithoutVersionsInput = {
   create?: Prisma.XOR<Prisma.AgentCreateWithoutVersionsInput, Prisma.AgentUncheckedCreateWithoutVersionsInput>
   connectOrCreate?: Prisma.AgentCreateOrConnectWithoutVersionsInput
@@ -694,6 +722,7 @@ export type AgentCreateWithoutPoolInput = {
   createdAt?: Date | string
   updatedAt?: Date | string
   tenant: Prisma.TenantCreateNestedOneWithoutAgentsInput
+  halts?: Prisma.HaltCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
   runs?: Prisma.RunCreateNestedManyWithoutAgentInput
 }
@@ -712,6 +741,7 @@ export type AgentUncheckedCreateWithoutPoolInput = {
   metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   createdAt?: Date | string
   updatedAt?: Date | string
+  halts?: Prisma.HaltUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
   runs?: Prisma.RunUncheckedCreateNestedManyWithoutAgentInput
 }
@@ -740,6 +770,7 @@ export type AgentCreateWithoutTenantInput = {
   createdAt?: Date | string
   updatedAt?: Date | string
   pool: Prisma.TenantCreateNestedOneWithoutPooledAgentsInput
+  halts?: Prisma.HaltCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
   runs?: Prisma.RunCreateNestedManyWithoutAgentInput
 }
@@ -758,6 +789,7 @@ export type AgentUncheckedCreateWithoutTenantInput = {
   metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   createdAt?: Date | string
   updatedAt?: Date | string
+  halts?: Prisma.HaltUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
   runs?: Prisma.RunUncheckedCreateNestedManyWithoutAgentInput
 }
@@ -824,6 +856,98 @@ export type AgentUpdateManyWithWhereWithoutTenantInput = {
   data: Prisma.XOR<Prisma.AgentUpdateManyMutationInput, Prisma.AgentUncheckedUpdateManyWithoutTenantInput>
 }
 
+export type AgentCreateWithoutHaltsInput = {
+  id: string
+  graphId: string
+  kind: string
+  createdBy: string
+  name: string
+  description?: string | null
+  version?: number
+  config?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  context?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  createdAt?: Date | string
+  updatedAt?: Date | string
+  pool: Prisma.TenantCreateNestedOneWithoutPooledAgentsInput
+  tenant: Prisma.TenantCreateNestedOneWithoutAgentsInput
+  versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
+  runs?: Prisma.RunCreateNestedManyWithoutAgentInput
+}
+
+export type AgentUncheckedCreateWithoutHaltsInput = {
+  tenantId: string
+  id: string
+  graphId: string
+  poolId: string
+  kind: string
+  createdBy: string
+  name: string
+  description?: string | null
+  version?: number
+  config?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  context?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  createdAt?: Date | string
+  updatedAt?: Date | string
+  versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
+  runs?: Prisma.RunUncheckedCreateNestedManyWithoutAgentInput
+}
+
+export type AgentCreateOrConnectWithoutHaltsInput = {
+  where: Prisma.AgentWhereUniqueInput
+  create: Prisma.XOR<Prisma.AgentCreateWithoutHaltsInput, Prisma.AgentUncheckedCreateWithoutHaltsInput>
+}
+
+export type AgentUpsertWithoutHaltsInput = {
+  update: Prisma.XOR<Prisma.AgentUpdateWithoutHaltsInput, Prisma.AgentUncheckedUpdateWithoutHaltsInput>
+  create: Prisma.XOR<Prisma.AgentCreateWithoutHaltsInput, Prisma.AgentUncheckedCreateWithoutHaltsInput>
+  where?: Prisma.AgentWhereInput
+}
+
+export type AgentUpdateToOneWithWhereWithoutHaltsInput = {
+  where?: Prisma.AgentWhereInput
+  data: Prisma.XOR<Prisma.AgentUpdateWithoutHaltsInput, Prisma.AgentUncheckedUpdateWithoutHaltsInput>
+}
+
+export type AgentUpdateWithoutHaltsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  graphId?: Prisma.StringFieldUpdateOperationsInput | string
+  kind?: Prisma.StringFieldUpdateOperationsInput | string
+  createdBy?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  description?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  version?: Prisma.IntFieldUpdateOperationsInput | number
+  config?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  context?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  pool?: Prisma.TenantUpdateOneRequiredWithoutPooledAgentsNestedInput
+  tenant?: Prisma.TenantUpdateOneRequiredWithoutAgentsNestedInput
+  versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
+  runs?: Prisma.RunUpdateManyWithoutAgentNestedInput
+}
+
+export type AgentUncheckedUpdateWithoutHaltsInput = {
+  tenantId?: Prisma.StringFieldUpdateOperationsInput | string
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  graphId?: Prisma.StringFieldUpdateOperationsInput | string
+  poolId?: Prisma.StringFieldUpdateOperationsInput | string
+  kind?: Prisma.StringFieldUpdateOperationsInput | string
+  createdBy?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  description?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  version?: Prisma.IntFieldUpdateOperationsInput | number
+  config?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  context?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
+  runs?: Prisma.RunUncheckedUpdateManyWithoutAgentNestedInput
+}
+
 export type AgentCreateWithoutVersionsInput = {
   id: string
   graphId: string
@@ -839,6 +963,7 @@ export type AgentCreateWithoutVersionsInput = {
   updatedAt?: Date | string
   pool: Prisma.TenantCreateNestedOneWithoutPooledAgentsInput
   tenant: Prisma.TenantCreateNestedOneWithoutAgentsInput
+  halts?: Prisma.HaltCreateNestedManyWithoutAgentInput
   runs?: Prisma.RunCreateNestedManyWithoutAgentInput
 }
 
@@ -857,6 +982,7 @@ export type AgentUncheckedCreateWithoutVersionsInput = {
   metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   createdAt?: Date | string
   updatedAt?: Date | string
+  halts?: Prisma.HaltUncheckedCreateNestedManyWithoutAgentInput
   runs?: Prisma.RunUncheckedCreateNestedManyWithoutAgentInput
 }
 
@@ -891,6 +1017,7 @@ export type AgentUpdateWithoutVersionsInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   pool?: Prisma.TenantUpdateOneRequiredWithoutPooledAgentsNestedInput
   tenant?: Prisma.TenantUpdateOneRequiredWithoutAgentsNestedInput
+  halts?: Prisma.HaltUpdateManyWithoutAgentNestedInput
   runs?: Prisma.RunUpdateManyWithoutAgentNestedInput
 }
 
@@ -909,6 +1036,7 @@ export type AgentUncheckedUpdateWithoutVersionsInput = {
   metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  halts?: Prisma.HaltUncheckedUpdateManyWithoutAgentNestedInput
   runs?: Prisma.RunUncheckedUpdateManyWithoutAgentNestedInput
 }
 
@@ -927,6 +1055,7 @@ export type AgentCreateWithoutRunsInput = {
   updatedAt?: Date | string
   pool: Prisma.TenantCreateNestedOneWithoutPooledAgentsInput
   tenant: Prisma.TenantCreateNestedOneWithoutAgentsInput
+  halts?: Prisma.HaltCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
 }
 
@@ -945,6 +1074,7 @@ export type AgentUncheckedCreateWithoutRunsInput = {
   metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   createdAt?: Date | string
   updatedAt?: Date | string
+  halts?: Prisma.HaltUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
 }
 
@@ -979,6 +1109,7 @@ export type AgentUpdateWithoutRunsInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   pool?: Prisma.TenantUpdateOneRequiredWithoutPooledAgentsNestedInput
   tenant?: Prisma.TenantUpdateOneRequiredWithoutAgentsNestedInput
+  halts?: Prisma.HaltUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
 }
 
@@ -997,6 +1128,7 @@ export type AgentUncheckedUpdateWithoutRunsInput = {
   metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  halts?: Prisma.HaltUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
 }
 
@@ -1046,6 +1178,7 @@ export type AgentUpdateWithoutPoolInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   tenant?: Prisma.TenantUpdateOneRequiredWithoutAgentsNestedInput
+  halts?: Prisma.HaltUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
   runs?: Prisma.RunUpdateManyWithoutAgentNestedInput
 }
@@ -1064,6 +1197,7 @@ export type AgentUncheckedUpdateWithoutPoolInput = {
   metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  halts?: Prisma.HaltUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
   runs?: Prisma.RunUncheckedUpdateManyWithoutAgentNestedInput
 }
@@ -1098,6 +1232,7 @@ export type AgentUpdateWithoutTenantInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   pool?: Prisma.TenantUpdateOneRequiredWithoutPooledAgentsNestedInput
+  halts?: Prisma.HaltUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
   runs?: Prisma.RunUpdateManyWithoutAgentNestedInput
 }
@@ -1116,6 +1251,7 @@ export type AgentUncheckedUpdateWithoutTenantInput = {
   metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  halts?: Prisma.HaltUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
   runs?: Prisma.RunUncheckedUpdateManyWithoutAgentNestedInput
 }
@@ -1142,11 +1278,13 @@ export type AgentUncheckedUpdateManyWithoutTenantInput = {
  */
 
 export type AgentCountOutputType = {
+  halts: number
   versions: number
   runs: number
 }
 
 export type AgentCountOutputTypeSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  halts?: boolean | AgentCountOutputTypeCountHaltsArgs
   versions?: boolean | AgentCountOutputTypeCountVersionsArgs
   runs?: boolean | AgentCountOutputTypeCountRunsArgs
 }
@@ -1159,6 +1297,13 @@ export type AgentCountOutputTypeDefaultArgs<ExtArgs extends runtime.Types.Extens
    * Select specific fields to fetch from the AgentCountOutputType
    */
   select?: Prisma.AgentCountOutputTypeSelect<ExtArgs> | null
+}
+
+/**
+ * AgentCountOutputType without action
+ */
+export type AgentCountOutputTypeCountHaltsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  where?: Prisma.HaltWhereInput
 }
 
 /**
@@ -1193,6 +1338,7 @@ export type AgentSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
   updatedAt?: boolean
   pool?: boolean | Prisma.TenantDefaultArgs<ExtArgs>
   tenant?: boolean | Prisma.TenantDefaultArgs<ExtArgs>
+  halts?: boolean | Prisma.Agent$haltsArgs<ExtArgs>
   versions?: boolean | Prisma.Agent$versionsArgs<ExtArgs>
   runs?: boolean | Prisma.Agent$runsArgs<ExtArgs>
   _count?: boolean | Prisma.AgentCountOutputTypeDefaultArgs<ExtArgs>
@@ -1257,6 +1403,7 @@ export type AgentOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = ru
 export type AgentInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   pool?: boolean | Prisma.TenantDefaultArgs<ExtArgs>
   tenant?: boolean | Prisma.TenantDefaultArgs<ExtArgs>
+  halts?: boolean | Prisma.Agent$haltsArgs<ExtArgs>
   versions?: boolean | Prisma.Agent$versionsArgs<ExtArgs>
   runs?: boolean | Prisma.Agent$runsArgs<ExtArgs>
   _count?: boolean | Prisma.AgentCountOutputTypeDefaultArgs<ExtArgs>
@@ -1275,6 +1422,7 @@ export type $AgentPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
   objects: {
     pool: Prisma.$TenantPayload<ExtArgs>
     tenant: Prisma.$TenantPayload<ExtArgs>
+    halts: Prisma.$HaltPayload<ExtArgs>[]
     versions: Prisma.$AgentVersionPayload<ExtArgs>[]
     runs: Prisma.$RunPayload<ExtArgs>[]
   }
@@ -1689,6 +1837,7 @@ export interface Prisma__AgentClient<T, Null = never, ExtArgs extends runtime.Ty
   readonly [Symbol.toStringTag]: "PrismaPromise"
   pool<T extends Prisma.TenantDefaultArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.TenantDefaultArgs<ExtArgs>>): Prisma.Prisma__TenantClient<runtime.Types.Result.GetResult<Prisma.$TenantPayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | Null, Null, ExtArgs, GlobalOmitOptions>
   tenant<T extends Prisma.TenantDefaultArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.TenantDefaultArgs<ExtArgs>>): Prisma.Prisma__TenantClient<runtime.Types.Result.GetResult<Prisma.$TenantPayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | Null, Null, ExtArgs, GlobalOmitOptions>
+  halts<T extends Prisma.Agent$haltsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Agent$haltsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$HaltPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   versions<T extends Prisma.Agent$versionsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Agent$versionsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$AgentVersionPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   runs<T extends Prisma.Agent$runsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Agent$runsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$RunPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   /**
@@ -2132,6 +2281,30 @@ export type AgentDeleteManyArgs<ExtArgs extends runtime.Types.Extensions.Interna
    * Limit how many Agents to delete.
    */
   limit?: number
+}
+
+/**
+ * Agent.halts
+ */
+export type Agent$haltsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the Halt
+   */
+  select?: Prisma.HaltSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the Halt
+   */
+  omit?: Prisma.HaltOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.HaltInclude<ExtArgs> | null
+  where?: Prisma.HaltWhereInput
+  orderBy?: Prisma.HaltOrderByWithRelationInput | Prisma.HaltOrderByWithRelationInput[]
+  cursor?: Prisma.HaltWhereUniqueInput
+  take?: number
+  skip?: number
+  distinct?: Prisma.HaltScalarFieldEnum | Prisma.HaltScalarFieldEnum[]
 }
 
 /**

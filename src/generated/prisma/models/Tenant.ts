@@ -232,6 +232,7 @@ export type TenantWhereInput = {
   auditHead?: Prisma.XOR<Prisma.AuditHeadNullableScalarRelationFilter, Prisma.AuditHeadWhereInput> | null
   checkpointBlobs?: Prisma.CheckpointBlobListRelationFilter
   createRequests?: Prisma.CreateRequestListRelationFilter
+  halts?: Prisma.HaltListRelationFilter
   idempotencyKeys?: Prisma.IdempotencyKeyListRelationFilter
   members?: Prisma.MemberListRelationFilter
   runners?: Prisma.RunnerListRelationFilter
@@ -256,6 +257,7 @@ export type TenantOrderByWithRelationInput = {
   auditHead?: Prisma.AuditHeadOrderByWithRelationInput
   checkpointBlobs?: Prisma.CheckpointBlobOrderByRelationAggregateInput
   createRequests?: Prisma.CreateRequestOrderByRelationAggregateInput
+  halts?: Prisma.HaltOrderByRelationAggregateInput
   idempotencyKeys?: Prisma.IdempotencyKeyOrderByRelationAggregateInput
   members?: Prisma.MemberOrderByRelationAggregateInput
   runners?: Prisma.RunnerOrderByRelationAggregateInput
@@ -283,6 +285,7 @@ export type TenantWhereUniqueInput = Prisma.AtLeast<{
   auditHead?: Prisma.XOR<Prisma.AuditHeadNullableScalarRelationFilter, Prisma.AuditHeadWhereInput> | null
   checkpointBlobs?: Prisma.CheckpointBlobListRelationFilter
   createRequests?: Prisma.CreateRequestListRelationFilter
+  halts?: Prisma.HaltListRelationFilter
   idempotencyKeys?: Prisma.IdempotencyKeyListRelationFilter
   members?: Prisma.MemberListRelationFilter
   runners?: Prisma.RunnerListRelationFilter
@@ -333,6 +336,7 @@ export type TenantCreateInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -357,6 +361,7 @@ export type TenantUncheckedCreateInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -381,6 +386,7 @@ export type TenantUpdateInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -405,6 +411,7 @@ export type TenantUncheckedUpdateInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -523,6 +530,20 @@ export type TenantUpdateOneRequiredWithoutMembersNestedInput = {
   upsert?: Prisma.TenantUpsertWithoutMembersInput
   connect?: Prisma.TenantWhereUniqueInput
   update?: Prisma.XOR<Prisma.XOR<Prisma.TenantUpdateToOneWithWhereWithoutMembersInput, Prisma.TenantUpdateWithoutMembersInput>, Prisma.TenantUncheckedUpdateWithoutMembersInput>
+}
+
+export type TenantCreateNestedOneWithoutHaltsInput = {
+  create?: Prisma.XOR<Prisma.TenantCreateWithoutHaltsInput, Prisma.TenantUncheckedCreateWithoutHaltsInput>
+  connectOrCreate?: Prisma.TenantCreateOrConnectWithoutHaltsInput
+  connect?: Prisma.TenantWhereUniqueInput
+}
+
+export type TenantUpdateOneRequiredWithoutHaltsNestedInput = {
+  create?: Prisma.XOR<Prisma.TenantCreateWithoutHaltsInput, Prisma.TenantUncheckedCreateWithoutHaltsInput>
+  connectOrCreate?: Prisma.TenantCreateOrConnectWithoutHaltsInput
+  upsert?: Prisma.TenantUpsertWithoutHaltsInput
+  connect?: Prisma.TenantWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.TenantUpdateToOneWithWhereWithoutHaltsInput, Prisma.TenantUpdateWithoutHaltsInput>, Prisma.TenantUncheckedUpdateWithoutHaltsInput>
 }
 
 export type TenantCreateNestedOneWithoutServiceAccountsInput = {
@@ -721,6 +742,7 @@ export type TenantCreateWithoutApiKeysInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -744,6 +766,7 @@ export type TenantUncheckedCreateWithoutApiKeysInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -783,6 +806,7 @@ export type TenantUpdateWithoutApiKeysInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -806,6 +830,7 @@ export type TenantUncheckedUpdateWithoutApiKeysInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -830,6 +855,7 @@ export type TenantCreateWithoutMembersInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
@@ -853,6 +879,7 @@ export type TenantUncheckedCreateWithoutMembersInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
@@ -892,6 +919,7 @@ export type TenantUpdateWithoutMembersInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
@@ -915,7 +943,120 @@ export type TenantUncheckedUpdateWithoutMembersInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
+  runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
+  runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
+  threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
+}
+
+export type TenantCreateWithoutHaltsInput = {
+  id: string
+  slug: string
+  name: string
+  weight?: number
+  createdAt?: Date | string
+  updatedAt?: Date | string
+  pooledAgents?: Prisma.AgentCreateNestedManyWithoutPoolInput
+  agents?: Prisma.AgentCreateNestedManyWithoutTenantInput
+  apiKeys?: Prisma.ApiKeyCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointCreateNestedManyWithoutTenantInput
+  auditEvents?: Prisma.AuditEventCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
+  checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
+  createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberCreateNestedManyWithoutTenantInput
+  runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
+  runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
+  threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
+}
+
+export type TenantUncheckedCreateWithoutHaltsInput = {
+  id: string
+  slug: string
+  name: string
+  weight?: number
+  createdAt?: Date | string
+  updatedAt?: Date | string
+  pooledAgents?: Prisma.AgentUncheckedCreateNestedManyWithoutPoolInput
+  agents?: Prisma.AgentUncheckedCreateNestedManyWithoutTenantInput
+  apiKeys?: Prisma.ApiKeyUncheckedCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedCreateNestedManyWithoutTenantInput
+  auditEvents?: Prisma.AuditEventUncheckedCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
+  checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
+  createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
+  runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
+  runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
+  threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
+}
+
+export type TenantCreateOrConnectWithoutHaltsInput = {
+  where: Prisma.TenantWhereUniqueInput
+  create: Prisma.XOR<Prisma.TenantCreateWithoutHaltsInput, Prisma.TenantUncheckedCreateWithoutHaltsInput>
+}
+
+export type TenantUpsertWithoutHaltsInput = {
+  update: Prisma.XOR<Prisma.TenantUpdateWithoutHaltsInput, Prisma.TenantUncheckedUpdateWithoutHaltsInput>
+  create: Prisma.XOR<Prisma.TenantCreateWithoutHaltsInput, Prisma.TenantUncheckedCreateWithoutHaltsInput>
+  where?: Prisma.TenantWhereInput
+}
+
+export type TenantUpdateToOneWithWhereWithoutHaltsInput = {
+  where?: Prisma.TenantWhereInput
+  data: Prisma.XOR<Prisma.TenantUpdateWithoutHaltsInput, Prisma.TenantUncheckedUpdateWithoutHaltsInput>
+}
+
+export type TenantUpdateWithoutHaltsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  slug?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  weight?: Prisma.IntFieldUpdateOperationsInput | number
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  pooledAgents?: Prisma.AgentUpdateManyWithoutPoolNestedInput
+  agents?: Prisma.AgentUpdateManyWithoutTenantNestedInput
+  apiKeys?: Prisma.ApiKeyUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUpdateManyWithoutTenantNestedInput
+  auditEvents?: Prisma.AuditEventUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
+  checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
+  createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
+  runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
+  runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
+  threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
+}
+
+export type TenantUncheckedUpdateWithoutHaltsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  slug?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  weight?: Prisma.IntFieldUpdateOperationsInput | number
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  pooledAgents?: Prisma.AgentUncheckedUpdateManyWithoutPoolNestedInput
+  agents?: Prisma.AgentUncheckedUpdateManyWithoutTenantNestedInput
+  apiKeys?: Prisma.ApiKeyUncheckedUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedUpdateManyWithoutTenantNestedInput
+  auditEvents?: Prisma.AuditEventUncheckedUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
+  checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
+  createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
@@ -938,6 +1079,7 @@ export type TenantCreateWithoutServiceAccountsInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -961,6 +1103,7 @@ export type TenantUncheckedCreateWithoutServiceAccountsInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -1000,6 +1143,7 @@ export type TenantUpdateWithoutServiceAccountsInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -1023,6 +1167,7 @@ export type TenantUncheckedUpdateWithoutServiceAccountsInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -1046,6 +1191,7 @@ export type TenantCreateWithoutSessionsInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -1069,6 +1215,7 @@ export type TenantUncheckedCreateWithoutSessionsInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -1108,6 +1255,7 @@ export type TenantUpdateWithoutSessionsInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -1131,6 +1279,7 @@ export type TenantUncheckedUpdateWithoutSessionsInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -1154,6 +1303,7 @@ export type TenantCreateWithoutRunnerTokensInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -1177,6 +1327,7 @@ export type TenantUncheckedCreateWithoutRunnerTokensInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -1216,6 +1367,7 @@ export type TenantUpdateWithoutRunnerTokensInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -1239,6 +1391,7 @@ export type TenantUncheckedUpdateWithoutRunnerTokensInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -1261,6 +1414,7 @@ export type TenantCreateWithoutCreateRequestsInput = {
   auditEvents?: Prisma.AuditEventCreateNestedManyWithoutTenantInput
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -1284,6 +1438,7 @@ export type TenantUncheckedCreateWithoutCreateRequestsInput = {
   auditEvents?: Prisma.AuditEventUncheckedCreateNestedManyWithoutTenantInput
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -1323,6 +1478,7 @@ export type TenantUpdateWithoutCreateRequestsInput = {
   auditEvents?: Prisma.AuditEventUpdateManyWithoutTenantNestedInput
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -1346,6 +1502,7 @@ export type TenantUncheckedUpdateWithoutCreateRequestsInput = {
   auditEvents?: Prisma.AuditEventUncheckedUpdateManyWithoutTenantNestedInput
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -1369,6 +1526,7 @@ export type TenantCreateWithoutAuditEventsInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -1392,6 +1550,7 @@ export type TenantUncheckedCreateWithoutAuditEventsInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -1431,6 +1590,7 @@ export type TenantUpdateWithoutAuditEventsInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -1454,6 +1614,7 @@ export type TenantUncheckedUpdateWithoutAuditEventsInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -1477,6 +1638,7 @@ export type TenantCreateWithoutAuditHeadInput = {
   auditEvents?: Prisma.AuditEventCreateNestedManyWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -1500,6 +1662,7 @@ export type TenantUncheckedCreateWithoutAuditHeadInput = {
   auditEvents?: Prisma.AuditEventUncheckedCreateNestedManyWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -1539,6 +1702,7 @@ export type TenantUpdateWithoutAuditHeadInput = {
   auditEvents?: Prisma.AuditEventUpdateManyWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -1562,6 +1726,7 @@ export type TenantUncheckedUpdateWithoutAuditHeadInput = {
   auditEvents?: Prisma.AuditEventUncheckedUpdateManyWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -1585,6 +1750,7 @@ export type TenantCreateWithoutAuditCheckpointsInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -1608,6 +1774,7 @@ export type TenantUncheckedCreateWithoutAuditCheckpointsInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -1647,6 +1814,7 @@ export type TenantUpdateWithoutAuditCheckpointsInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -1670,6 +1838,7 @@ export type TenantUncheckedUpdateWithoutAuditCheckpointsInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -1693,6 +1862,7 @@ export type TenantCreateWithoutPooledAgentsInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -1716,6 +1886,7 @@ export type TenantUncheckedCreateWithoutPooledAgentsInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -1744,6 +1915,7 @@ export type TenantCreateWithoutAgentsInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -1767,6 +1939,7 @@ export type TenantUncheckedCreateWithoutAgentsInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -1806,6 +1979,7 @@ export type TenantUpdateWithoutPooledAgentsInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -1829,6 +2003,7 @@ export type TenantUncheckedUpdateWithoutPooledAgentsInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -1863,6 +2038,7 @@ export type TenantUpdateWithoutAgentsInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -1886,6 +2062,7 @@ export type TenantUncheckedUpdateWithoutAgentsInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -1910,6 +2087,7 @@ export type TenantCreateWithoutRunnersInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
@@ -1933,6 +2111,7 @@ export type TenantUncheckedCreateWithoutRunnersInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
@@ -1972,6 +2151,7 @@ export type TenantUpdateWithoutRunnersInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
@@ -1995,6 +2175,7 @@ export type TenantUncheckedUpdateWithoutRunnersInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
@@ -2018,6 +2199,7 @@ export type TenantCreateWithoutThreadsInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -2041,6 +2223,7 @@ export type TenantUncheckedCreateWithoutThreadsInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -2080,6 +2263,7 @@ export type TenantUpdateWithoutThreadsInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -2103,6 +2287,7 @@ export type TenantUncheckedUpdateWithoutThreadsInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -2126,6 +2311,7 @@ export type TenantCreateWithoutIdempotencyKeysInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
@@ -2149,6 +2335,7 @@ export type TenantUncheckedCreateWithoutIdempotencyKeysInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
@@ -2188,6 +2375,7 @@ export type TenantUpdateWithoutIdempotencyKeysInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
@@ -2211,6 +2399,7 @@ export type TenantUncheckedUpdateWithoutIdempotencyKeysInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
@@ -2233,6 +2422,7 @@ export type TenantCreateWithoutCheckpointBlobsInput = {
   auditEvents?: Prisma.AuditEventCreateNestedManyWithoutTenantInput
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -2256,6 +2446,7 @@ export type TenantUncheckedCreateWithoutCheckpointBlobsInput = {
   auditEvents?: Prisma.AuditEventUncheckedCreateNestedManyWithoutTenantInput
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -2295,6 +2486,7 @@ export type TenantUpdateWithoutCheckpointBlobsInput = {
   auditEvents?: Prisma.AuditEventUpdateManyWithoutTenantNestedInput
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -2318,6 +2510,7 @@ export type TenantUncheckedUpdateWithoutCheckpointBlobsInput = {
   auditEvents?: Prisma.AuditEventUncheckedUpdateManyWithoutTenantNestedInput
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -2340,6 +2533,7 @@ export type TenantCountOutputType = {
   auditEvents: number
   checkpointBlobs: number
   createRequests: number
+  halts: number
   idempotencyKeys: number
   members: number
   runners: number
@@ -2357,6 +2551,7 @@ export type TenantCountOutputTypeSelect<ExtArgs extends runtime.Types.Extensions
   auditEvents?: boolean | TenantCountOutputTypeCountAuditEventsArgs
   checkpointBlobs?: boolean | TenantCountOutputTypeCountCheckpointBlobsArgs
   createRequests?: boolean | TenantCountOutputTypeCountCreateRequestsArgs
+  halts?: boolean | TenantCountOutputTypeCountHaltsArgs
   idempotencyKeys?: boolean | TenantCountOutputTypeCountIdempotencyKeysArgs
   members?: boolean | TenantCountOutputTypeCountMembersArgs
   runners?: boolean | TenantCountOutputTypeCountRunnersArgs
@@ -2428,6 +2623,13 @@ export type TenantCountOutputTypeCountCreateRequestsArgs<ExtArgs extends runtime
 /**
  * TenantCountOutputType without action
  */
+export type TenantCountOutputTypeCountHaltsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  where?: Prisma.HaltWhereInput
+}
+
+/**
+ * TenantCountOutputType without action
+ */
 export type TenantCountOutputTypeCountIdempotencyKeysArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   where?: Prisma.IdempotencyKeyWhereInput
 }
@@ -2490,6 +2692,7 @@ export type TenantSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs =
   auditHead?: boolean | Prisma.Tenant$auditHeadArgs<ExtArgs>
   checkpointBlobs?: boolean | Prisma.Tenant$checkpointBlobsArgs<ExtArgs>
   createRequests?: boolean | Prisma.Tenant$createRequestsArgs<ExtArgs>
+  halts?: boolean | Prisma.Tenant$haltsArgs<ExtArgs>
   idempotencyKeys?: boolean | Prisma.Tenant$idempotencyKeysArgs<ExtArgs>
   members?: boolean | Prisma.Tenant$membersArgs<ExtArgs>
   runners?: boolean | Prisma.Tenant$runnersArgs<ExtArgs>
@@ -2537,6 +2740,7 @@ export type TenantInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs 
   auditHead?: boolean | Prisma.Tenant$auditHeadArgs<ExtArgs>
   checkpointBlobs?: boolean | Prisma.Tenant$checkpointBlobsArgs<ExtArgs>
   createRequests?: boolean | Prisma.Tenant$createRequestsArgs<ExtArgs>
+  halts?: boolean | Prisma.Tenant$haltsArgs<ExtArgs>
   idempotencyKeys?: boolean | Prisma.Tenant$idempotencyKeysArgs<ExtArgs>
   members?: boolean | Prisma.Tenant$membersArgs<ExtArgs>
   runners?: boolean | Prisma.Tenant$runnersArgs<ExtArgs>
@@ -2560,6 +2764,7 @@ export type $TenantPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs
     auditHead: Prisma.$AuditHeadPayload<ExtArgs> | null
     checkpointBlobs: Prisma.$CheckpointBlobPayload<ExtArgs>[]
     createRequests: Prisma.$CreateRequestPayload<ExtArgs>[]
+    halts: Prisma.$HaltPayload<ExtArgs>[]
     idempotencyKeys: Prisma.$IdempotencyKeyPayload<ExtArgs>[]
     members: Prisma.$MemberPayload<ExtArgs>[]
     runners: Prisma.$RunnerPayload<ExtArgs>[]
@@ -2977,6 +3182,7 @@ export interface Prisma__TenantClient<T, Null = never, ExtArgs extends runtime.T
   auditHead<T extends Prisma.Tenant$auditHeadArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$auditHeadArgs<ExtArgs>>): Prisma.Prisma__AuditHeadClient<runtime.Types.Result.GetResult<Prisma.$AuditHeadPayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | null, null, ExtArgs, GlobalOmitOptions>
   checkpointBlobs<T extends Prisma.Tenant$checkpointBlobsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$checkpointBlobsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$CheckpointBlobPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   createRequests<T extends Prisma.Tenant$createRequestsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$createRequestsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$CreateRequestPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
+  halts<T extends Prisma.Tenant$haltsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$haltsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$HaltPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   idempotencyKeys<T extends Prisma.Tenant$idempotencyKeysArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$idempotencyKeysArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$IdempotencyKeyPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   members<T extends Prisma.Tenant$membersArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$membersArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$MemberPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   runners<T extends Prisma.Tenant$runnersArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$runnersArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$RunnerPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
@@ -3596,6 +3802,30 @@ export type Tenant$createRequestsArgs<ExtArgs extends runtime.Types.Extensions.I
   take?: number
   skip?: number
   distinct?: Prisma.CreateRequestScalarFieldEnum | Prisma.CreateRequestScalarFieldEnum[]
+}
+
+/**
+ * Tenant.halts
+ */
+export type Tenant$haltsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the Halt
+   */
+  select?: Prisma.HaltSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the Halt
+   */
+  omit?: Prisma.HaltOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.HaltInclude<ExtArgs> | null
+  where?: Prisma.HaltWhereInput
+  orderBy?: Prisma.HaltOrderByWithRelationInput | Prisma.HaltOrderByWithRelationInput[]
+  cursor?: Prisma.HaltWhereUniqueInput
+  take?: number
+  skip?: number
+  distinct?: Prisma.HaltScalarFieldEnum | Prisma.HaltScalarFieldEnum[]
 }
 
 /**
