@@ -5,6 +5,7 @@ import { type Authenticator, createAuthenticator } from "./governance/authentica
 import type { CredentialOffice } from "./governance/change-credentials.js";
 import { createDenials } from "./governance/record-denials.js";
 import type { Site } from "./governance/session-cookie.js";
+import { createToolGate } from "./governance/tool-policy/ask.js";
 import { startHttp } from "./http.js";
 import { systemClock } from "./platform/clock.js";
 import type { Config, DispatchPath } from "./platform/config.js";
@@ -30,6 +31,7 @@ import { openGraphqlReads } from "./store/graphql-reads.js";
 import { startLivePostgres } from "./store/live-postgres.js";
 import { createRunPath } from "./store/run-path/path.js";
 import { readChunks, readHeads } from "./store/run-path/read.js";
+import { createToolDecisions } from "./store/tool-decisions.js";
 import { enqueueRun, startJobFetching } from "./workers/fetch-jobs.js";
 import { startFeedPoll } from "./workers/poll-feeds.js";
 import { startPurge } from "./workers/purge.js";
@@ -122,6 +124,7 @@ async function assemble(config: Config, log: Log, services: Service[]): Promise<
   });
   const denials = createDenials(stores, log);
   services.push({ name: "denials", stop: denials.stop });
+  const decisions = createToolDecisions(stores);
   const plane: Plane = {
     stores,
     path,
@@ -132,6 +135,7 @@ async function assemble(config: Config, log: Log, services: Service[]): Promise<
     signals,
     limits,
     denials,
+    tools: createToolGate(stores, decisions, clock),
     clock,
     log,
   };
@@ -150,7 +154,7 @@ async function assemble(config: Config, log: Log, services: Service[]): Promise<
 
   const signer = { stores, clock, ...auditKeysOf(config) };
 
-  services.push({ name: "path", stop: path.drained });
+  services.push({ name: "path", stop: path.drained }, { name: "tool decisions", stop: decisions.drained });
   services.push(startFeedPoll(plane));
   if (config.roles.includes("worker")) {
     const signing = { records: limits.auditCheckpointRecords, everyMs: limits.auditCheckpointMs };

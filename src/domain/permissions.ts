@@ -61,6 +61,15 @@ export const permissionTable = {
     "developer",
   ]),
   "halts:lift": row("Halts", "lift", "Let what was stopped go on", "admin:write", security),
+  "policies:read": row("Tool policies", "see", "See tool policies and the tools that are known", "admin:read", set),
+  "policies:write": row(
+    "Tool policies",
+    "change",
+    "Draft, publish and restore them, register tools",
+    "admin:write",
+    security,
+  ),
+  "decisions:read": row("Tool decisions", "see", "See which tool calls were allowed and why", "admin:read", governors),
   "audit:read": row("Audit", "see", "Read the record of what was done", "admin:read", governors),
   "schema:read": row("GraphQL schema", "see", "Ask the API for its schema", "admin:read", set),
 } as const satisfies Record<string, Row>;

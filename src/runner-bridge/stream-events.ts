@@ -7,12 +7,14 @@ import {
   BatchVerdict,
   ControlKind,
   type EventBatch,
+  type PolicyAsk,
 } from "../generated/proto/fairlead/runner/v1/runner.js";
 import { appendEvents } from "../runs/append-events.js";
 import { failInvalid } from "../runs/fail-invalid.js";
 import type { Plane } from "../runs/plane.js";
 import { isBadData } from "../store/client.js";
 import { type Appended, eventLoad } from "../store/run-path/append.js";
+import { answerAsk } from "./answer-ask.js";
 import type { EventStream, Session, Sessions } from "./sessions.js";
 import { fromWireBatch, fromWireRun } from "./wire.js";
 
@@ -100,6 +102,27 @@ export function serveEventStream(
     }
   };
 
+  const answer = async (ask: PolicyAsk): Promise<void> => {
+    const decision = await answerAsk(plane, queue, ask);
+    if (!done) stream.write({ message: { $case: "decision", value: decision } });
+  };
+
+  const work = (what: Promise<void>, cost: number): void => {
+    if (load === 0) intake.sending++;
+    load += cost;
+    what
+      // The runner keeps what was not acknowledged and sends it again on its next stream.
+      .catch((error: unknown) => end(error))
+      .finally(() => {
+        load -= cost;
+        if (load === 0) intake.sending--;
+        if (paused && load <= shareOf(intake) / 2 && !done) {
+          paused = false;
+          stream.resume();
+        }
+      });
+  };
+
   stream.on("data", (request) => {
     if (done || stream.cancelled) return close();
     if (request.hello) {
@@ -111,22 +134,8 @@ export function serveEventStream(
     }
     if (!session) return end(invalidInput("hello", "the first message of a stream says who sends it"));
     session.heardAt = plane.clock.monotonic();
-    for (const batch of request.batches) {
-      const cost = loadOf(batch);
-      if (load === 0) intake.sending++;
-      load += cost;
-      take(batch)
-        // The runner keeps what was not acknowledged and sends it again on its next stream.
-        .catch((error: unknown) => end(error))
-        .finally(() => {
-          load -= cost;
-          if (load === 0) intake.sending--;
-          if (paused && load <= shareOf(intake) / 2 && !done) {
-            paused = false;
-            stream.resume();
-          }
-        });
-    }
+    for (const batch of request.batches) work(take(batch), loadOf(batch));
+    for (const ask of request.asks) work(answer(ask), eventLoad(1, ask.arguments.length));
     if (!paused && load > shareOf(intake)) {
       paused = true;
       stream.pause();

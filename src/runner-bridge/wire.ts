@@ -292,7 +292,7 @@ function complainAboutJson(bytes: Uint8Array): string | null {
   return parsed ? (findBadText(parsed.value, "")?.reason ?? null) : "not JSON";
 }
 
-function toBuffer(bytes: Uint8Array): Buffer {
+export function toBuffer(bytes: Uint8Array): Buffer {
   return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 

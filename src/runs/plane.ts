@@ -8,6 +8,7 @@ import {
   type TenantId,
 } from "../domain/ids.js";
 import type { Denials } from "../governance/record-denials.js";
+import type { ToolGate } from "../governance/tool-policy/ask.js";
 import type { Clock } from "../platform/clock.js";
 import type { Limits } from "../platform/config.js";
 import type { Log } from "../platform/log.js";
@@ -28,6 +29,7 @@ export interface Plane {
   readonly signals: Signals;
   readonly limits: Limits;
   readonly denials: Denials;
+  readonly tools: ToolGate;
   readonly clock: Clock;
   readonly log: Log;
 }

@@ -10,6 +10,8 @@ import {
   type GetJobResponse,
   type HeartbeatResponse,
   Outcome,
+  type PolicyAsk,
+  type PolicyDecision,
   type Pulse,
   Recovery,
   type Report,
@@ -47,6 +49,8 @@ export interface RawStream {
   readonly call: ClientDuplexStream<StreamEventsRequest, StreamEventsResponse>;
   /** Sends batches and resolves with the answers to them, in the order in which they come. */
   send(...batches: EventBatch[]): Promise<Acknowledgement[]>;
+  /** Asks for tools and resolves with the answer to each, by its ask id; rejects when the stream ends first. */
+  ask(...asks: PolicyAsk[]): Promise<PolicyDecision[]>;
   readonly controls: StreamEventsResponse[];
   /** The status with which the stream ended. */
   readonly ended: Promise<{ code: number; details: string }>;
@@ -184,6 +188,7 @@ function openEvents(client: RunnerServiceClient, metadata: Metadata, runnerId: s
   const answers: Acknowledgement[] = [];
   const waiting: { count: number; resolve: (answers: Acknowledgement[]) => void; reject: (error: Error) => void }[] =
     [];
+  const asked = new Map<string, { resolve: (decision: PolicyDecision) => void; reject: (error: Error) => void }[]>();
   const serve = (): void => {
     for (let first = waiting[0]; first && answers.length >= first.count; first = waiting[0]) {
       waiting.shift();
@@ -194,21 +199,38 @@ function openEvents(client: RunnerServiceClient, metadata: Metadata, runnerId: s
     if (response.message?.$case === "acknowledgements") {
       answers.push(...response.message.value.acknowledgements);
       serve();
+    } else if (response.message?.$case === "decision") {
+      const { value } = response.message;
+      asked.get(value.askId)?.shift()?.resolve(value);
     } else controls.push(response);
   });
   const ended = endOf(call);
   void ended.then(({ code, details }) => {
-    for (const waiter of waiting.splice(0)) waiter.reject(new Error(`the stream ended: ${code} ${details}`));
+    const error = new Error(`the stream ended: ${code} ${details}`);
+    for (const waiter of waiting.splice(0)) waiter.reject(error);
+    for (const waiters of asked.values()) for (const waiter of waiters.splice(0)) waiter.reject(error);
   });
-  call.write({ hello: { runnerId, kind }, batches: [] });
+  call.write({ hello: { runnerId, kind }, batches: [], asks: [] });
   return {
     call,
     controls,
     ended,
+    ask: (...asks) => {
+      const answered = asks.map(
+        ({ askId }) =>
+          new Promise<PolicyDecision>((resolve, reject) => {
+            const waiters = asked.get(askId) ?? [];
+            asked.set(askId, waiters);
+            waiters.push({ resolve, reject });
+          }),
+      );
+      call.write({ hello: undefined, batches: [], asks });
+      return Promise.all(answered);
+    },
     send: (...batches) =>
       new Promise((resolve, reject) => {
         waiting.push({ count: batches.length, resolve, reject });
-        call.write({ hello: undefined, batches });
+        call.write({ hello: undefined, batches, asks: [] });
       }),
   };
 }

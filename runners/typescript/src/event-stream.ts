@@ -162,7 +162,7 @@ export function createEventStream(options: EventStreamOptions): EventStream {
         message.push(sealed.batch);
         bytes += sealed.bytes;
         if (bytes >= MESSAGE_BYTES) {
-          write({ hello: undefined, batches: message });
+          write({ hello: undefined, batches: message, asks: [] });
           message = [];
           bytes = 0;
           if (blocked) break;
@@ -170,7 +170,7 @@ export function createEventStream(options: EventStreamOptions): EventStream {
       }
       if (outbox.sent === outbox.sealed.length && outbox.open === undefined) due.delete(run);
     }
-    if (message.length > 0) write({ hello: undefined, batches: message });
+    if (message.length > 0) write({ hello: undefined, batches: message, asks: [] });
     if (next !== Number.POSITIVE_INFINITY) schedule(next, now);
   }
 
@@ -197,7 +197,7 @@ export function createEventStream(options: EventStreamOptions): EventStream {
     });
     opened.on("error", (error: Error) => lost(opened, describeCallError(error)));
     opened.on("end", () => lost(opened, "the plane ended the stream"));
-    write({ hello: { runnerId: options.runnerId, kind: options.kind }, batches: [] });
+    write({ hello: { runnerId: options.runnerId, kind: options.kind }, batches: [], asks: [] });
     resendAll();
   }
 

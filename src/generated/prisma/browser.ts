@@ -138,3 +138,23 @@ export type CheckpointWrite = Prisma.CheckpointWriteModel
  * A part of a channel value, by content.
  */
 export type CheckpointBlob = Prisma.CheckpointBlobModel
+/**
+ * Model ToolPolicyVersion
+ * What agents may do with tools: a draft until it has a number, never changed.
+ */
+export type ToolPolicyVersion = Prisma.ToolPolicyVersionModel
+/**
+ * Model ToolPolicy
+ * The version in force.
+ */
+export type ToolPolicy = Prisma.ToolPolicyModel
+/**
+ * Model Tool
+ * A tool that is known: whose, its name byte for byte, its schema.
+ */
+export type Tool = Prisma.ToolModel
+/**
+ * Model ToolDecision
+ * What was decided about one call of a tool.
+ */
+export type ToolDecision = Prisma.ToolDecisionModel

@@ -420,7 +420,11 @@ export const ModelName = {
   RunDelta: 'RunDelta',
   Checkpoint: 'Checkpoint',
   CheckpointWrite: 'CheckpointWrite',
-  CheckpointBlob: 'CheckpointBlob'
+  CheckpointBlob: 'CheckpointBlob',
+  ToolPolicyVersion: 'ToolPolicyVersion',
+  ToolPolicy: 'ToolPolicy',
+  Tool: 'Tool',
+  ToolDecision: 'ToolDecision'
 } as const
 
 export type ModelName = (typeof ModelName)[keyof typeof ModelName]
@@ -436,7 +440,7 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
     omit: GlobalOmitOptions
   }
   meta: {
-    modelProps: "tenant" | "apiKey" | "member" | "halt" | "serviceAccount" | "session" | "runnerToken" | "createRequest" | "auditEvent" | "auditHead" | "auditCheckpoint" | "agent" | "agentVersion" | "runner" | "thread" | "run" | "step" | "interrupt" | "idempotencyKey" | "runEvent" | "runDelta" | "checkpoint" | "checkpointWrite" | "checkpointBlob"
+    modelProps: "tenant" | "apiKey" | "member" | "halt" | "serviceAccount" | "session" | "runnerToken" | "createRequest" | "auditEvent" | "auditHead" | "auditCheckpoint" | "agent" | "agentVersion" | "runner" | "thread" | "run" | "step" | "interrupt" | "idempotencyKey" | "runEvent" | "runDelta" | "checkpoint" | "checkpointWrite" | "checkpointBlob" | "toolPolicyVersion" | "toolPolicy" | "tool" | "toolDecision"
     txIsolationLevel: TransactionIsolationLevel
   }
   model: {
@@ -2216,6 +2220,302 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         }
       }
     }
+    ToolPolicyVersion: {
+      payload: Prisma.$ToolPolicyVersionPayload<ExtArgs>
+      fields: Prisma.ToolPolicyVersionFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.ToolPolicyVersionFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPolicyVersionPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.ToolPolicyVersionFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPolicyVersionPayload>
+        }
+        findFirst: {
+          args: Prisma.ToolPolicyVersionFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPolicyVersionPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.ToolPolicyVersionFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPolicyVersionPayload>
+        }
+        findMany: {
+          args: Prisma.ToolPolicyVersionFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPolicyVersionPayload>[]
+        }
+        create: {
+          args: Prisma.ToolPolicyVersionCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPolicyVersionPayload>
+        }
+        createMany: {
+          args: Prisma.ToolPolicyVersionCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.ToolPolicyVersionCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPolicyVersionPayload>[]
+        }
+        delete: {
+          args: Prisma.ToolPolicyVersionDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPolicyVersionPayload>
+        }
+        update: {
+          args: Prisma.ToolPolicyVersionUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPolicyVersionPayload>
+        }
+        deleteMany: {
+          args: Prisma.ToolPolicyVersionDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.ToolPolicyVersionUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.ToolPolicyVersionUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPolicyVersionPayload>[]
+        }
+        upsert: {
+          args: Prisma.ToolPolicyVersionUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPolicyVersionPayload>
+        }
+        aggregate: {
+          args: Prisma.ToolPolicyVersionAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateToolPolicyVersion>
+        }
+        groupBy: {
+          args: Prisma.ToolPolicyVersionGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.ToolPolicyVersionGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.ToolPolicyVersionCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.ToolPolicyVersionCountAggregateOutputType> | number
+        }
+      }
+    }
+    ToolPolicy: {
+      payload: Prisma.$ToolPolicyPayload<ExtArgs>
+      fields: Prisma.ToolPolicyFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.ToolPolicyFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPolicyPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.ToolPolicyFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPolicyPayload>
+        }
+        findFirst: {
+          args: Prisma.ToolPolicyFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPolicyPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.ToolPolicyFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPolicyPayload>
+        }
+        findMany: {
+          args: Prisma.ToolPolicyFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPolicyPayload>[]
+        }
+        create: {
+          args: Prisma.ToolPolicyCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPolicyPayload>
+        }
+        createMany: {
+          args: Prisma.ToolPolicyCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.ToolPolicyCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPolicyPayload>[]
+        }
+        delete: {
+          args: Prisma.ToolPolicyDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPolicyPayload>
+        }
+        update: {
+          args: Prisma.ToolPolicyUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPolicyPayload>
+        }
+        deleteMany: {
+          args: Prisma.ToolPolicyDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.ToolPolicyUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.ToolPolicyUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPolicyPayload>[]
+        }
+        upsert: {
+          args: Prisma.ToolPolicyUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPolicyPayload>
+        }
+        aggregate: {
+          args: Prisma.ToolPolicyAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateToolPolicy>
+        }
+        groupBy: {
+          args: Prisma.ToolPolicyGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.ToolPolicyGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.ToolPolicyCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.ToolPolicyCountAggregateOutputType> | number
+        }
+      }
+    }
+    Tool: {
+      payload: Prisma.$ToolPayload<ExtArgs>
+      fields: Prisma.ToolFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.ToolFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.ToolFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPayload>
+        }
+        findFirst: {
+          args: Prisma.ToolFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.ToolFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPayload>
+        }
+        findMany: {
+          args: Prisma.ToolFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPayload>[]
+        }
+        create: {
+          args: Prisma.ToolCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPayload>
+        }
+        createMany: {
+          args: Prisma.ToolCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.ToolCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPayload>[]
+        }
+        delete: {
+          args: Prisma.ToolDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPayload>
+        }
+        update: {
+          args: Prisma.ToolUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPayload>
+        }
+        deleteMany: {
+          args: Prisma.ToolDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.ToolUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.ToolUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPayload>[]
+        }
+        upsert: {
+          args: Prisma.ToolUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolPayload>
+        }
+        aggregate: {
+          args: Prisma.ToolAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateTool>
+        }
+        groupBy: {
+          args: Prisma.ToolGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.ToolGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.ToolCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.ToolCountAggregateOutputType> | number
+        }
+      }
+    }
+    ToolDecision: {
+      payload: Prisma.$ToolDecisionPayload<ExtArgs>
+      fields: Prisma.ToolDecisionFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.ToolDecisionFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolDecisionPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.ToolDecisionFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolDecisionPayload>
+        }
+        findFirst: {
+          args: Prisma.ToolDecisionFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolDecisionPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.ToolDecisionFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolDecisionPayload>
+        }
+        findMany: {
+          args: Prisma.ToolDecisionFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolDecisionPayload>[]
+        }
+        create: {
+          args: Prisma.ToolDecisionCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolDecisionPayload>
+        }
+        createMany: {
+          args: Prisma.ToolDecisionCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.ToolDecisionCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolDecisionPayload>[]
+        }
+        delete: {
+          args: Prisma.ToolDecisionDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolDecisionPayload>
+        }
+        update: {
+          args: Prisma.ToolDecisionUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolDecisionPayload>
+        }
+        deleteMany: {
+          args: Prisma.ToolDecisionDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.ToolDecisionUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.ToolDecisionUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolDecisionPayload>[]
+        }
+        upsert: {
+          args: Prisma.ToolDecisionUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ToolDecisionPayload>
+        }
+        aggregate: {
+          args: Prisma.ToolDecisionAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateToolDecision>
+        }
+        groupBy: {
+          args: Prisma.ToolDecisionGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.ToolDecisionGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.ToolDecisionCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.ToolDecisionCountAggregateOutputType> | number
+        }
+      }
+    }
   }
 } & {
   other: {
@@ -2703,6 +3003,71 @@ export const CheckpointBlobScalarFieldEnum = {
 export type CheckpointBlobScalarFieldEnum = (typeof CheckpointBlobScalarFieldEnum)[keyof typeof CheckpointBlobScalarFieldEnum]
 
 
+export const ToolPolicyVersionScalarFieldEnum = {
+  tenantId: 'tenantId',
+  id: 'id',
+  number: 'number',
+  name: 'name',
+  content: 'content',
+  digest: 'digest',
+  createdBy: 'createdBy',
+  createdAt: 'createdAt',
+  publishedBy: 'publishedBy',
+  publishedAt: 'publishedAt',
+  restores: 'restores'
+} as const
+
+export type ToolPolicyVersionScalarFieldEnum = (typeof ToolPolicyVersionScalarFieldEnum)[keyof typeof ToolPolicyVersionScalarFieldEnum]
+
+
+export const ToolPolicyScalarFieldEnum = {
+  tenantId: 'tenantId',
+  number: 'number',
+  versionId: 'versionId'
+} as const
+
+export type ToolPolicyScalarFieldEnum = (typeof ToolPolicyScalarFieldEnum)[keyof typeof ToolPolicyScalarFieldEnum]
+
+
+export const ToolScalarFieldEnum = {
+  tenantId: 'tenantId',
+  id: 'id',
+  server: 'server',
+  agentId: 'agentId',
+  name: 'name',
+  schemaDigest: 'schemaDigest',
+  version: 'version',
+  createdBy: 'createdBy',
+  createdAt: 'createdAt'
+} as const
+
+export type ToolScalarFieldEnum = (typeof ToolScalarFieldEnum)[keyof typeof ToolScalarFieldEnum]
+
+
+export const ToolDecisionScalarFieldEnum = {
+  tenantId: 'tenantId',
+  id: 'id',
+  runId: 'runId',
+  fence: 'fence',
+  askId: 'askId',
+  agentId: 'agentId',
+  server: 'server',
+  tool: 'tool',
+  user: 'user',
+  schemaDigest: 'schemaDigest',
+  argumentsDigest: 'argumentsDigest',
+  allowed: 'allowed',
+  reason: 'reason',
+  rules: 'rules',
+  explanation: 'explanation',
+  policyNumber: 'policyNumber',
+  micros: 'micros',
+  createdAt: 'createdAt'
+} as const
+
+export type ToolDecisionScalarFieldEnum = (typeof ToolDecisionScalarFieldEnum)[keyof typeof ToolDecisionScalarFieldEnum]
+
+
 export const SortOrder = {
   asc: 'asc',
   desc: 'desc'
@@ -3036,6 +3401,10 @@ export type GlobalOmitConfig = {
   checkpoint?: Prisma.CheckpointOmit
   checkpointWrite?: Prisma.CheckpointWriteOmit
   checkpointBlob?: Prisma.CheckpointBlobOmit
+  toolPolicyVersion?: Prisma.ToolPolicyVersionOmit
+  toolPolicy?: Prisma.ToolPolicyOmit
+  tool?: Prisma.ToolOmit
+  toolDecision?: Prisma.ToolDecisionOmit
 }
 
 /* Types for Logging */

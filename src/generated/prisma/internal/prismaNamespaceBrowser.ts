@@ -74,7 +74,11 @@ export const ModelName = {
   RunDelta: 'RunDelta',
   Checkpoint: 'Checkpoint',
   CheckpointWrite: 'CheckpointWrite',
-  CheckpointBlob: 'CheckpointBlob'
+  CheckpointBlob: 'CheckpointBlob',
+  ToolPolicyVersion: 'ToolPolicyVersion',
+  ToolPolicy: 'ToolPolicy',
+  Tool: 'Tool',
+  ToolDecision: 'ToolDecision'
 } as const
 
 export type ModelName = (typeof ModelName)[keyof typeof ModelName]
@@ -539,6 +543,71 @@ export const CheckpointBlobScalarFieldEnum = {
 } as const
 
 export type CheckpointBlobScalarFieldEnum = (typeof CheckpointBlobScalarFieldEnum)[keyof typeof CheckpointBlobScalarFieldEnum]
+
+
+export const ToolPolicyVersionScalarFieldEnum = {
+  tenantId: 'tenantId',
+  id: 'id',
+  number: 'number',
+  name: 'name',
+  content: 'content',
+  digest: 'digest',
+  createdBy: 'createdBy',
+  createdAt: 'createdAt',
+  publishedBy: 'publishedBy',
+  publishedAt: 'publishedAt',
+  restores: 'restores'
+} as const
+
+export type ToolPolicyVersionScalarFieldEnum = (typeof ToolPolicyVersionScalarFieldEnum)[keyof typeof ToolPolicyVersionScalarFieldEnum]
+
+
+export const ToolPolicyScalarFieldEnum = {
+  tenantId: 'tenantId',
+  number: 'number',
+  versionId: 'versionId'
+} as const
+
+export type ToolPolicyScalarFieldEnum = (typeof ToolPolicyScalarFieldEnum)[keyof typeof ToolPolicyScalarFieldEnum]
+
+
+export const ToolScalarFieldEnum = {
+  tenantId: 'tenantId',
+  id: 'id',
+  server: 'server',
+  agentId: 'agentId',
+  name: 'name',
+  schemaDigest: 'schemaDigest',
+  version: 'version',
+  createdBy: 'createdBy',
+  createdAt: 'createdAt'
+} as const
+
+export type ToolScalarFieldEnum = (typeof ToolScalarFieldEnum)[keyof typeof ToolScalarFieldEnum]
+
+
+export const ToolDecisionScalarFieldEnum = {
+  tenantId: 'tenantId',
+  id: 'id',
+  runId: 'runId',
+  fence: 'fence',
+  askId: 'askId',
+  agentId: 'agentId',
+  server: 'server',
+  tool: 'tool',
+  user: 'user',
+  schemaDigest: 'schemaDigest',
+  argumentsDigest: 'argumentsDigest',
+  allowed: 'allowed',
+  reason: 'reason',
+  rules: 'rules',
+  explanation: 'explanation',
+  policyNumber: 'policyNumber',
+  micros: 'micros',
+  createdAt: 'createdAt'
+} as const
+
+export type ToolDecisionScalarFieldEnum = (typeof ToolDecisionScalarFieldEnum)[keyof typeof ToolDecisionScalarFieldEnum]
 
 
 export const SortOrder = {

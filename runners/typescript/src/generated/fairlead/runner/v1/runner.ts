@@ -330,6 +330,36 @@ export interface StreamEventsRequest {
   /** First message of a stream only. */
   hello?: Hello | undefined;
   batches: EventBatch[];
+  /** May a tool be called? Answered by `decision` on the same stream; a stream that ends without it has refused. */
+  asks: PolicyAsk[];
+}
+
+/** One call of a tool, before it is made. */
+export interface PolicyAsk {
+  run?:
+    | RunRef
+    | undefined;
+  /** Chosen by the runner, unique within (run, generation), 1 to 64 characters. The same ask sent again gets the same answer. */
+  askId: string;
+  /** As it was declared, byte for byte: 1 to 128 characters of [A-Za-z0-9_.:/-]. */
+  tool: string;
+  /** SHA-256 of the tool's JSON Schema, 32 bytes. */
+  schemaDigest: Buffer;
+  /** A JSON object. At most 256 KiB, 32 levels, no name twice, no number that would lose digits. */
+  arguments: Buffer;
+}
+
+/** Recorded before it is sent. */
+export interface PolicyDecision {
+  run?: RunRef | undefined;
+  askId: string;
+  /** Nothing but true permits the call. */
+  allowed: boolean;
+  /** What the model may be told. */
+  message: string;
+  /** What was judged: the call must be made with exactly these bytes. Empty unless allowed. */
+  arguments: Buffer;
+  decisionId: string;
 }
 
 export interface Hello {
@@ -462,7 +492,10 @@ export interface Step {
 }
 
 export interface StreamEventsResponse {
-  message?: { $case: "acknowledgements"; value: Acknowledgements } | { $case: "control"; value: Control } | undefined;
+  message?: { $case: "acknowledgements"; value: Acknowledgements } | { $case: "control"; value: Control } | {
+    $case: "decision";
+    value: PolicyDecision;
+  } | undefined;
 }
 
 export interface Acknowledgements {
@@ -1443,7 +1476,7 @@ export const Assignment: MessageFns<Assignment> = {
 };
 
 function createBaseStreamEventsRequest(): StreamEventsRequest {
-  return { hello: undefined, batches: [] };
+  return { hello: undefined, batches: [], asks: [] };
 }
 
 export const StreamEventsRequest: MessageFns<StreamEventsRequest> = {
@@ -1453,6 +1486,9 @@ export const StreamEventsRequest: MessageFns<StreamEventsRequest> = {
     }
     for (const v of message.batches) {
       EventBatch.encode(v!, writer.uint32(18).fork()).join();
+    }
+    for (const v of message.asks) {
+      PolicyAsk.encode(v!, writer.uint32(26).fork()).join();
     }
     return writer;
   },
@@ -1486,6 +1522,14 @@ export const StreamEventsRequest: MessageFns<StreamEventsRequest> = {
             message.batches.push(EventBatch.decode(reader, reader.uint32()));
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.asks.push(PolicyAsk.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1505,6 +1549,225 @@ export const StreamEventsRequest: MessageFns<StreamEventsRequest> = {
     const message = createBaseStreamEventsRequest();
     message.hello = (object.hello !== undefined && object.hello !== null) ? Hello.fromPartial(object.hello) : undefined;
     message.batches = object.batches?.map((e) => EventBatch.fromPartial(e)) || [];
+    message.asks = object.asks?.map((e) => PolicyAsk.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBasePolicyAsk(): PolicyAsk {
+  return { run: undefined, askId: "", tool: "", schemaDigest: Buffer.alloc(0), arguments: Buffer.alloc(0) };
+}
+
+export const PolicyAsk: MessageFns<PolicyAsk> = {
+  encode(message: PolicyAsk, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.run !== undefined) {
+      RunRef.encode(message.run, writer.uint32(10).fork()).join();
+    }
+    if (message.askId !== "") {
+      writer.uint32(18).string(message.askId);
+    }
+    if (message.tool !== "") {
+      writer.uint32(26).string(message.tool);
+    }
+    if (message.schemaDigest.length !== 0) {
+      writer.uint32(34).bytes(message.schemaDigest);
+    }
+    if (message.arguments.length !== 0) {
+      writer.uint32(42).bytes(message.arguments);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): PolicyAsk {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePolicyAsk();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.run = RunRef.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.askId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.tool = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.schemaDigest = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.arguments = Buffer.from(reader.bytes());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<PolicyAsk>, I>>(base?: I): PolicyAsk {
+    return PolicyAsk.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<PolicyAsk>, I>>(object: I): PolicyAsk {
+    const message = createBasePolicyAsk();
+    message.run = (object.run !== undefined && object.run !== null) ? RunRef.fromPartial(object.run) : undefined;
+    message.askId = object.askId ?? "";
+    message.tool = object.tool ?? "";
+    message.schemaDigest = object.schemaDigest ?? Buffer.alloc(0);
+    message.arguments = object.arguments ?? Buffer.alloc(0);
+    return message;
+  },
+};
+
+function createBasePolicyDecision(): PolicyDecision {
+  return { run: undefined, askId: "", allowed: false, message: "", arguments: Buffer.alloc(0), decisionId: "" };
+}
+
+export const PolicyDecision: MessageFns<PolicyDecision> = {
+  encode(message: PolicyDecision, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.run !== undefined) {
+      RunRef.encode(message.run, writer.uint32(10).fork()).join();
+    }
+    if (message.askId !== "") {
+      writer.uint32(18).string(message.askId);
+    }
+    if (message.allowed !== false) {
+      writer.uint32(24).bool(message.allowed);
+    }
+    if (message.message !== "") {
+      writer.uint32(34).string(message.message);
+    }
+    if (message.arguments.length !== 0) {
+      writer.uint32(42).bytes(message.arguments);
+    }
+    if (message.decisionId !== "") {
+      writer.uint32(50).string(message.decisionId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): PolicyDecision {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePolicyDecision();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.run = RunRef.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.askId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.allowed = reader.bool();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.message = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.arguments = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.decisionId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<PolicyDecision>, I>>(base?: I): PolicyDecision {
+    return PolicyDecision.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<PolicyDecision>, I>>(object: I): PolicyDecision {
+    const message = createBasePolicyDecision();
+    message.run = (object.run !== undefined && object.run !== null) ? RunRef.fromPartial(object.run) : undefined;
+    message.askId = object.askId ?? "";
+    message.allowed = object.allowed ?? false;
+    message.message = object.message ?? "";
+    message.arguments = object.arguments ?? Buffer.alloc(0);
+    message.decisionId = object.decisionId ?? "";
     return message;
   },
 };
@@ -2656,6 +2919,9 @@ export const StreamEventsResponse: MessageFns<StreamEventsResponse> = {
       case "control":
         Control.encode(message.message.value, writer.uint32(18).fork()).join();
         break;
+      case "decision":
+        PolicyDecision.encode(message.message.value, writer.uint32(26).fork()).join();
+        break;
     }
     return writer;
   },
@@ -2689,6 +2955,14 @@ export const StreamEventsResponse: MessageFns<StreamEventsResponse> = {
             message.message = { $case: "control", value: Control.decode(reader, reader.uint32()) };
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.message = { $case: "decision", value: PolicyDecision.decode(reader, reader.uint32()) };
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2716,6 +2990,12 @@ export const StreamEventsResponse: MessageFns<StreamEventsResponse> = {
       case "control": {
         if (object.message?.value !== undefined && object.message?.value !== null) {
           message.message = { $case: "control", value: Control.fromPartial(object.message.value) };
+        }
+        break;
+      }
+      case "decision": {
+        if (object.message?.value !== undefined && object.message?.value !== null) {
+          message.message = { $case: "decision", value: PolicyDecision.fromPartial(object.message.value) };
         }
         break;
       }
