@@ -882,6 +882,106 @@ grant insert, select, update on thread to fairlead_app;
 grant select (tenant_id, id, temporary, deleted_at) on thread to fairlead_sweeper;
 grant update (metadata, "values", values_run_id, interrupts) on thread to fairlead_sweeper;
 
+-- table tool of owner
+create table tool (
+  tenant_id uuid not null,
+  id uuid not null,
+  server text not null,
+  agent_id uuid not null,
+  name text collate "C" not null,
+  schema_digest bytea not null,
+  version integer not null default 1,
+  created_by text not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  constraint tool_pkey PRIMARY KEY (tenant_id, id),
+  constraint tool_name_check CHECK ((name ~ '^[A-Za-z0-9_.:/-]{1,128}$'::text)),
+  constraint tool_schema_digest_check CHECK ((length(schema_digest) = 32)),
+  constraint tool_tenant_id_agent_id_fkey FOREIGN KEY (tenant_id, agent_id) REFERENCES agent(tenant_id, id),
+  constraint tool_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id)
+);
+CREATE INDEX tool_by_created ON public.tool USING btree (tenant_id, created_at DESC, id DESC);
+CREATE UNIQUE INDEX tool_name ON public.tool USING btree (tenant_id, agent_id, server, lower(name));
+alter table tool enable row level security;
+alter table tool force row level security;
+create policy by_tenant on tool for all to fairlead_app
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+grant insert, select on tool to fairlead_app;
+grant update (schema_digest, version) on tool to fairlead_app;
+
+-- table tool_decision of owner
+create table tool_decision (
+  tenant_id uuid not null,
+  id uuid not null,
+  run_id uuid not null,
+  fence integer not null,
+  ask_id text not null,
+  agent_id uuid not null,
+  server text not null,
+  tool text not null,
+  "user" text not null,
+  schema_digest bytea not null,
+  arguments_digest bytea not null,
+  allowed boolean not null,
+  reason text not null,
+  rules text[] not null,
+  explanation text not null,
+  policy_number integer,
+  micros integer not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  constraint tool_decision_pkey PRIMARY KEY (tenant_id, id),
+  constraint tool_decision_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id),
+  constraint tool_decision_tenant_id_run_id_fkey FOREIGN KEY (tenant_id, run_id) REFERENCES run(tenant_id, id)
+);
+CREATE UNIQUE INDEX tool_decision_ask ON public.tool_decision USING btree (tenant_id, run_id, fence, ask_id);
+CREATE INDEX tool_decision_by_created ON public.tool_decision USING btree (tenant_id, created_at DESC, id DESC);
+alter table tool_decision enable row level security;
+alter table tool_decision force row level security;
+create policy by_tenant on tool_decision for all to fairlead_app
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+grant insert, select on tool_decision to fairlead_app;
+
+-- table tool_policy of owner
+create table tool_policy (
+  tenant_id uuid not null,
+  number integer not null,
+  version_id uuid not null,
+  constraint tool_policy_pkey PRIMARY KEY (tenant_id),
+  constraint tool_policy_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id),
+  constraint tool_policy_tenant_id_version_id_fkey FOREIGN KEY (tenant_id, version_id) REFERENCES tool_policy_version(tenant_id, id)
+);
+alter table tool_policy enable row level security;
+alter table tool_policy force row level security;
+create policy by_tenant on tool_policy for all to fairlead_app
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+grant insert, select, update on tool_policy to fairlead_app;
+
+-- table tool_policy_version of owner
+create table tool_policy_version (
+  tenant_id uuid not null,
+  id uuid not null,
+  number integer,
+  name text not null,
+  content json not null,
+  digest bytea not null,
+  created_by text not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  published_by text,
+  published_at timestamp with time zone,
+  restores integer,
+  constraint tool_policy_version_pkey PRIMARY KEY (tenant_id, id),
+  constraint tool_policy_version_check CHECK (((number IS NULL) = (published_at IS NULL))),
+  constraint tool_policy_version_digest_check CHECK ((length(digest) = 32)),
+  constraint tool_policy_version_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id)
+);
+CREATE UNIQUE INDEX tool_policy_number ON public.tool_policy_version USING btree (tenant_id, number) WHERE (number IS NOT NULL);
+CREATE INDEX tool_policy_version_by_created ON public.tool_policy_version USING btree (tenant_id, created_at DESC, id DESC);
+alter table tool_policy_version enable row level security;
+alter table tool_policy_version force row level security;
+create policy by_tenant on tool_policy_version for all to fairlead_app
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+grant insert, select on tool_policy_version to fairlead_app;
+grant update (number, published_by, published_at, restores) on tool_policy_version to fairlead_app;
+
 -- function agent_adopt_v1 of fairlead_sweeper
 create function agent_adopt_v1(p_tenant uuid)
   returns integer
@@ -1617,3 +1717,39 @@ create function tenant_list_v1(p_after text, p_limit integer)
   set search_path=public, pg_temp
   -- body of 136 characters, md5 6508acae061055854c5beacc848ea00e;
 grant execute on function tenant_list_v1(p_after text, p_limit integer) to fairlead_app;
+
+-- function tool_ask_items_v1 of owner
+create function tool_ask_items_v1(p_items json)
+  returns TABLE(ord integer, tenant_id uuid, run_id uuid, fence integer, pool_id uuid, kind text, tool text)
+  language plpgsql immutable
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 290 characters, md5 a2d614b699bb00b72b371571056722b1;
+grant execute on function tool_ask_items_v1(p_items json) to fairlead_app;
+
+-- function tool_ask_v1 of owner
+create function tool_ask_v1(p_tenants text, p_items json)
+  returns TABLE(ord integer, agent_id uuid, graph_id text, "user" text, pinned bytea, policy_number integer, version_id uuid)
+  language plpgsql volatile
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 924 characters, md5 b665d16674c3af6e7dc57f3508b15919;
+grant execute on function tool_ask_v1(p_tenants text, p_items json) to fairlead_app;
+
+-- function tool_decide_v1 of owner
+create function tool_decide_v1(p_tenants text, p_items json)
+  returns TABLE(ord integer, outcome text, id uuid, allowed boolean, reason text)
+  language plpgsql volatile
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 3180 characters, md5 e3a4583b7951c7725ab883a7918abe42;
+grant execute on function tool_decide_v1(p_tenants text, p_items json) to fairlead_app;

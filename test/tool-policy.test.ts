@@ -25,7 +25,7 @@ const reason = (content: ToolPolicyContent, ...args: Parameters<typeof call>) =>
   return allowed ? "allowed" : reason;
 };
 const only = (name: string, effect: "allow" | "deny", conditions: Condition[] = []): ToolRule =>
-  rule(`${effect}-${name}`, { effect, tools: [{ server: "runner", name }], conditions });
+  rule(`${effect}-${name.replace(/[^a-z_]/g, "_")}`, { effect, tools: [{ server: "runner", name }], conditions });
 
 test("a denial overrides every permission, and what no rule allows is denied", () => {
   const content = policy([rule("all"), only("delete_repo", "deny")]);
