@@ -1,4 +1,5 @@
 import cedar from "@cedar-policy/cedar-wasm/nodejs";
+import { DomainError } from "../domain/errors.js";
 
 // The Cedar engine, preparsed. What is parsed stays in the engine for ever, so sets live in a fixed number of slots that are used again.
 
@@ -24,7 +25,8 @@ let schemaText = "";
 export function prepareCedar(schema: string): void {
   if (schemaText === schema) return;
   const answer = cedar.preparseSchema(schemaName, schema);
-  if (answer.type === "failure") throw new TypeError(answer.errors.map(({ message }) => message).join("; "));
+  if (answer.type === "failure")
+    throw new DomainError("INTERNAL", answer.errors.map(({ message }) => message).join("; "));
   schemaText = schema;
 }
 
@@ -65,7 +67,7 @@ export function preparedSet(key: string, policies: () => Readonly<Record<string,
   const answer = cedar.preparsePolicySet(slot, { staticPolicies: { ...policies() } });
   if (answer.type === "failure") {
     byKey.delete(key);
-    throw new TypeError(answer.errors.map(({ message }) => message).join("; "));
+    throw new DomainError("INTERNAL", answer.errors.map(({ message }) => message).join("; "));
   }
   return made;
 }
