@@ -399,6 +399,31 @@ grant delete on create_request to fairlead_sweeper;
 grant insert, select on create_request to fairlead_app;
 grant select (tenant_id, actor_id, operation, key, created_at) on create_request to fairlead_sweeper;
 
+-- table data_key of owner
+create table data_key (
+  tenant_id uuid not null,
+  id uuid not null,
+  state text not null default 'active'::text,
+  root_key_id text not null,
+  wrapped bytea not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  rewrapped_at timestamp with time zone,
+  constraint data_key_pkey PRIMARY KEY (tenant_id, id),
+  constraint data_key_state_check CHECK ((state = ANY (ARRAY['active'::text, 'retired'::text]))),
+  constraint data_key_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id)
+);
+CREATE UNIQUE INDEX data_key_active ON public.data_key USING btree (tenant_id) WHERE (state = 'active'::text);
+CREATE INDEX data_key_by_root_key ON public.data_key USING btree (root_key_id, tenant_id, id);
+alter table data_key enable row level security;
+alter table data_key force row level security;
+create policy by_tenant on data_key for all to fairlead_app
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+create policy sweep on data_key for all to fairlead_sweeper
+  using (true)
+  with check (true);
+grant delete, insert, select, update on data_key to fairlead_app;
+grant select (tenant_id, id, state, root_key_id) on data_key to fairlead_sweeper;
+
 -- table halt of owner
 create table halt (
   tenant_id uuid not null,
@@ -740,6 +765,56 @@ create policy sweep on runner_token for all to fairlead_sweeper
 grant insert, select, update on runner_token to fairlead_app;
 grant select on runner_token to fairlead_sweeper;
 grant update (last_used_at) on runner_token to fairlead_sweeper;
+
+-- table secret of owner
+create table secret (
+  tenant_id uuid not null,
+  id uuid not null,
+  name text not null,
+  version integer not null default 1,
+  last_number integer not null default 0,
+  created_by text not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  deleted_at timestamp with time zone,
+  constraint secret_pkey PRIMARY KEY (tenant_id, id),
+  constraint secret_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id)
+);
+CREATE INDEX secret_by_created ON public.secret USING btree (tenant_id, created_at DESC, id DESC);
+CREATE UNIQUE INDEX secret_name ON public.secret USING btree (tenant_id, name) WHERE (deleted_at IS NULL);
+alter table secret enable row level security;
+alter table secret force row level security;
+create policy by_tenant on secret for all to fairlead_app
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+grant insert, select, update on secret to fairlead_app;
+
+-- table secret_version of owner
+create table secret_version (
+  tenant_id uuid not null,
+  secret_id uuid not null,
+  number integer not null,
+  state text not null default 'staged'::text,
+  sealed bytea,
+  data_key_id uuid,
+  created_by text not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  activated_at timestamp with time zone,
+  destroyed_at timestamp with time zone,
+  constraint secret_version_pkey PRIMARY KEY (tenant_id, secret_id, number),
+  constraint secret_version_check CHECK (((state = 'destroyed'::text) = (sealed IS NULL))),
+  constraint secret_version_check1 CHECK (((sealed IS NULL) = (data_key_id IS NULL))),
+  constraint secret_version_check2 CHECK (((sealed IS NULL) = (destroyed_at IS NOT NULL))),
+  constraint secret_version_number_check CHECK ((number > 0)),
+  constraint secret_version_state_check CHECK ((state = ANY (ARRAY['staged'::text, 'active'::text, 'deprecated'::text, 'destroyed'::text]))),
+  constraint secret_version_tenant_id_data_key_id_fkey FOREIGN KEY (tenant_id, data_key_id) REFERENCES data_key(tenant_id, id),
+  constraint secret_version_tenant_id_secret_id_fkey FOREIGN KEY (tenant_id, secret_id) REFERENCES secret(tenant_id, id)
+);
+CREATE UNIQUE INDEX secret_version_active ON public.secret_version USING btree (tenant_id, secret_id) WHERE (state = 'active'::text);
+CREATE INDEX secret_version_by_data_key ON public.secret_version USING btree (tenant_id, data_key_id) WHERE (data_key_id IS NOT NULL);
+alter table secret_version enable row level security;
+alter table secret_version force row level security;
+create policy by_tenant on secret_version for all to fairlead_app
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+grant insert, select, update on secret_version to fairlead_app;
 
 -- table service_account of owner
 create table service_account (

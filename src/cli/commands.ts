@@ -6,6 +6,7 @@ import { keysCommand } from "./keys.js";
 import { membersCommand } from "./members.js";
 import { migrateCommand } from "./migrate.js";
 import { runnerTokensCommand } from "./runner-tokens.js";
+import { secretsCommand } from "./secrets.js";
 import { serveCommand } from "./serve.js";
 import { tenantsCommand } from "./tenants.js";
 
@@ -20,6 +21,7 @@ export const commands: Readonly<Record<string, Command>> = {
   keys: helped(keysCommand),
   "runner-tokens": helped(runnerTokensCommand),
   audit: helped(auditCommand),
+  secrets: helped(secretsCommand),
   help: {
     summary: "What there is.",
     usage: "fairlead help",

@@ -3,6 +3,7 @@ import { operatorScope, type Scope } from "../domain/scope.js";
 import type { AuditSigner } from "../governance/audit/sign-heads.js";
 import { auditKeysOf } from "../governance/audit/signing-key.js";
 import type { CredentialOffice } from "../governance/change-credentials.js";
+import { createKeyring, type Keyring } from "../governance/secrets/envelope.js";
 import { systemClock } from "../platform/clock.js";
 import { type Config, readConfig } from "../platform/config.js";
 import { publishOnRedis } from "../platform/live-redis.js";
@@ -19,6 +20,7 @@ export interface Operator {
   readonly stores: Stores;
   readonly office: CredentialOffice;
   readonly signer: AuditSigner;
+  readonly keyring: Keyring;
   /** A tenant by slug or id, and the right to act in it. */
   inTenant(name: string): Promise<{ tenant: Tenant; scope: Scope }>;
 }
@@ -40,6 +42,7 @@ export async function asOperator<Result>(work: (operator: Operator) => Promise<R
       stores,
       office,
       signer: { stores, clock: systemClock, ...auditKeysOf(config) },
+      keyring: createKeyring(config.secretsKeys ?? [config.rootKey]),
       inTenant: async (name) => {
         const tenant = await findTenantByName(stores, name);
         if (!tenant) throw new DomainError("NOT_FOUND", `There is no tenant "${name}". See: fairlead tenants list`);

@@ -36,6 +36,7 @@ export const errorTable = {
   },
   HALTED: { http: 403, grpc: "FAILED_PRECONDITION", title: "New runs are stopped here by an administrator." },
   MEMBER_EXISTS: { http: 409, grpc: "ALREADY_EXISTS", title: "Somebody with this address is a member already." },
+  SECRET_EXISTS: { http: 409, grpc: "ALREADY_EXISTS", title: "There is a secret with this name already." },
   LAST_OWNER: { http: 409, grpc: "FAILED_PRECONDITION", title: "A tenant keeps at least one Owner." },
   VERSION_CONFLICT: { http: 409, grpc: "ABORTED", title: "The object changed since it was read." },
   BODY_TOO_LARGE: { http: 413, grpc: "RESOURCE_EXHAUSTED", title: "The body is larger than allowed." },

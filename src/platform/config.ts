@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { z } from "zod";
 
 /** Limits and times of the plane; every one can be set in the environment. Times are milliseconds, sizes bytes. */
@@ -86,6 +87,8 @@ const schema = z.object({
   auditKey: z.string().min(32).optional(),
   /** Public keys (PEM) of earlier ones, whose checkpoints are still trusted. */
   auditPublicKeys: z.string().optional(),
+  /** What wraps the keys of the tenants' secrets: the first wraps, the others still unwrap. Default: the root key. */
+  secretsKeys: z.array(z.string().min(32)).min(1).optional(),
   roles: z.array(z.enum(["api", "bridge", "worker"])).min(1),
   host: z.string().default("127.0.0.1"),
   port: z.coerce.number().int().min(0).max(65_535).default(4_500),
@@ -112,6 +115,19 @@ export type Config = z.infer<typeof schema>;
 
 const list = (text: string | undefined): string[] | undefined => text?.split(",").map((part) => part.trim());
 
+/** One key a line. */
+function keysIn(file: string | undefined): string[] | undefined {
+  if (file === undefined) return undefined;
+  try {
+    return readFileSync(file, "utf8")
+      .split("\n")
+      .map((line) => line.trim())
+      .filter((line) => line !== "");
+  } catch (error) {
+    throw new ConfigError(`FAIRLEAD_SECRETS_KEYS_FILE cannot be read (${(error as NodeJS.ErrnoException).code}).`);
+  }
+}
+
 /** Reads the environment, once, at start. All mistakes are reported together. */
 export function readConfig(
   env: NodeJS.ProcessEnv = process.env,
@@ -130,6 +146,7 @@ export function readConfig(
     rootKey: env.FAIRLEAD_ROOT_KEY,
     auditKey: env.FAIRLEAD_AUDIT_KEY,
     auditPublicKeys: env.FAIRLEAD_AUDIT_PUBLIC_KEYS,
+    secretsKeys: list(env.FAIRLEAD_SECRETS_KEYS) ?? keysIn(env.FAIRLEAD_SECRETS_KEYS_FILE),
     roles: list(env.FAIRLEAD_ROLES) ?? ["api", "bridge", "worker"],
     host: env.FAIRLEAD_HOST,
     port: env.FAIRLEAD_PORT,

@@ -63,6 +63,21 @@ export type Member = Prisma.MemberModel
  */
 export type Halt = Prisma.HaltModel
 /**
+ * Model DataKey
+ * What seals the values of a tenant's secrets, wrapped by a root key.
+ */
+export type DataKey = Prisma.DataKeyModel
+/**
+ * Model Secret
+ * A name under which a tenant keeps values that nobody reads back.
+ */
+export type Secret = Prisma.SecretModel
+/**
+ * Model SecretVersion
+ * One value of a secret, sealed.
+ */
+export type SecretVersion = Prisma.SecretVersionModel
+/**
  * Model ServiceAccount
  * 
  */

@@ -401,6 +401,9 @@ export const ModelName = {
   ApiKey: 'ApiKey',
   Member: 'Member',
   Halt: 'Halt',
+  DataKey: 'DataKey',
+  Secret: 'Secret',
+  SecretVersion: 'SecretVersion',
   ServiceAccount: 'ServiceAccount',
   Session: 'Session',
   RunnerToken: 'RunnerToken',
@@ -440,7 +443,7 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
     omit: GlobalOmitOptions
   }
   meta: {
-    modelProps: "tenant" | "apiKey" | "member" | "halt" | "serviceAccount" | "session" | "runnerToken" | "createRequest" | "auditEvent" | "auditHead" | "auditCheckpoint" | "agent" | "agentVersion" | "runner" | "thread" | "run" | "step" | "interrupt" | "idempotencyKey" | "runEvent" | "runDelta" | "checkpoint" | "checkpointWrite" | "checkpointBlob" | "toolPolicyVersion" | "toolPolicy" | "tool" | "toolDecision"
+    modelProps: "tenant" | "apiKey" | "member" | "halt" | "dataKey" | "secret" | "secretVersion" | "serviceAccount" | "session" | "runnerToken" | "createRequest" | "auditEvent" | "auditHead" | "auditCheckpoint" | "agent" | "agentVersion" | "runner" | "thread" | "run" | "step" | "interrupt" | "idempotencyKey" | "runEvent" | "runDelta" | "checkpoint" | "checkpointWrite" | "checkpointBlob" | "toolPolicyVersion" | "toolPolicy" | "tool" | "toolDecision"
     txIsolationLevel: TransactionIsolationLevel
   }
   model: {
@@ -737,6 +740,228 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         count: {
           args: Prisma.HaltCountArgs<ExtArgs>
           result: runtime.Types.Utils.Optional<Prisma.HaltCountAggregateOutputType> | number
+        }
+      }
+    }
+    DataKey: {
+      payload: Prisma.$DataKeyPayload<ExtArgs>
+      fields: Prisma.DataKeyFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.DataKeyFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$DataKeyPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.DataKeyFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$DataKeyPayload>
+        }
+        findFirst: {
+          args: Prisma.DataKeyFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$DataKeyPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.DataKeyFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$DataKeyPayload>
+        }
+        findMany: {
+          args: Prisma.DataKeyFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$DataKeyPayload>[]
+        }
+        create: {
+          args: Prisma.DataKeyCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$DataKeyPayload>
+        }
+        createMany: {
+          args: Prisma.DataKeyCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.DataKeyCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$DataKeyPayload>[]
+        }
+        delete: {
+          args: Prisma.DataKeyDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$DataKeyPayload>
+        }
+        update: {
+          args: Prisma.DataKeyUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$DataKeyPayload>
+        }
+        deleteMany: {
+          args: Prisma.DataKeyDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.DataKeyUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.DataKeyUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$DataKeyPayload>[]
+        }
+        upsert: {
+          args: Prisma.DataKeyUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$DataKeyPayload>
+        }
+        aggregate: {
+          args: Prisma.DataKeyAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateDataKey>
+        }
+        groupBy: {
+          args: Prisma.DataKeyGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.DataKeyGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.DataKeyCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.DataKeyCountAggregateOutputType> | number
+        }
+      }
+    }
+    Secret: {
+      payload: Prisma.$SecretPayload<ExtArgs>
+      fields: Prisma.SecretFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.SecretFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SecretPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.SecretFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SecretPayload>
+        }
+        findFirst: {
+          args: Prisma.SecretFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SecretPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.SecretFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SecretPayload>
+        }
+        findMany: {
+          args: Prisma.SecretFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SecretPayload>[]
+        }
+        create: {
+          args: Prisma.SecretCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SecretPayload>
+        }
+        createMany: {
+          args: Prisma.SecretCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.SecretCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SecretPayload>[]
+        }
+        delete: {
+          args: Prisma.SecretDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SecretPayload>
+        }
+        update: {
+          args: Prisma.SecretUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SecretPayload>
+        }
+        deleteMany: {
+          args: Prisma.SecretDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.SecretUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.SecretUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SecretPayload>[]
+        }
+        upsert: {
+          args: Prisma.SecretUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SecretPayload>
+        }
+        aggregate: {
+          args: Prisma.SecretAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateSecret>
+        }
+        groupBy: {
+          args: Prisma.SecretGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.SecretGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.SecretCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.SecretCountAggregateOutputType> | number
+        }
+      }
+    }
+    SecretVersion: {
+      payload: Prisma.$SecretVersionPayload<ExtArgs>
+      fields: Prisma.SecretVersionFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.SecretVersionFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SecretVersionPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.SecretVersionFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SecretVersionPayload>
+        }
+        findFirst: {
+          args: Prisma.SecretVersionFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SecretVersionPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.SecretVersionFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SecretVersionPayload>
+        }
+        findMany: {
+          args: Prisma.SecretVersionFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SecretVersionPayload>[]
+        }
+        create: {
+          args: Prisma.SecretVersionCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SecretVersionPayload>
+        }
+        createMany: {
+          args: Prisma.SecretVersionCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.SecretVersionCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SecretVersionPayload>[]
+        }
+        delete: {
+          args: Prisma.SecretVersionDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SecretVersionPayload>
+        }
+        update: {
+          args: Prisma.SecretVersionUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SecretVersionPayload>
+        }
+        deleteMany: {
+          args: Prisma.SecretVersionDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.SecretVersionUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.SecretVersionUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SecretVersionPayload>[]
+        }
+        upsert: {
+          args: Prisma.SecretVersionUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SecretVersionPayload>
+        }
+        aggregate: {
+          args: Prisma.SecretVersionAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateSecretVersion>
+        }
+        groupBy: {
+          args: Prisma.SecretVersionGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.SecretVersionGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.SecretVersionCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.SecretVersionCountAggregateOutputType> | number
         }
       }
     }
@@ -2629,6 +2854,49 @@ export const HaltScalarFieldEnum = {
 export type HaltScalarFieldEnum = (typeof HaltScalarFieldEnum)[keyof typeof HaltScalarFieldEnum]
 
 
+export const DataKeyScalarFieldEnum = {
+  tenantId: 'tenantId',
+  id: 'id',
+  state: 'state',
+  rootKeyId: 'rootKeyId',
+  wrapped: 'wrapped',
+  createdAt: 'createdAt',
+  rewrappedAt: 'rewrappedAt'
+} as const
+
+export type DataKeyScalarFieldEnum = (typeof DataKeyScalarFieldEnum)[keyof typeof DataKeyScalarFieldEnum]
+
+
+export const SecretScalarFieldEnum = {
+  tenantId: 'tenantId',
+  id: 'id',
+  name: 'name',
+  version: 'version',
+  lastNumber: 'lastNumber',
+  createdBy: 'createdBy',
+  createdAt: 'createdAt',
+  deletedAt: 'deletedAt'
+} as const
+
+export type SecretScalarFieldEnum = (typeof SecretScalarFieldEnum)[keyof typeof SecretScalarFieldEnum]
+
+
+export const SecretVersionScalarFieldEnum = {
+  tenantId: 'tenantId',
+  secretId: 'secretId',
+  number: 'number',
+  state: 'state',
+  sealed: 'sealed',
+  dataKeyId: 'dataKeyId',
+  createdBy: 'createdBy',
+  createdAt: 'createdAt',
+  activatedAt: 'activatedAt',
+  destroyedAt: 'destroyedAt'
+} as const
+
+export type SecretVersionScalarFieldEnum = (typeof SecretVersionScalarFieldEnum)[keyof typeof SecretVersionScalarFieldEnum]
+
+
 export const ServiceAccountScalarFieldEnum = {
   tenantId: 'tenantId',
   id: 'id',
@@ -3381,6 +3649,9 @@ export type GlobalOmitConfig = {
   apiKey?: Prisma.ApiKeyOmit
   member?: Prisma.MemberOmit
   halt?: Prisma.HaltOmit
+  dataKey?: Prisma.DataKeyOmit
+  secret?: Prisma.SecretOmit
+  secretVersion?: Prisma.SecretVersionOmit
   serviceAccount?: Prisma.ServiceAccountOmit
   session?: Prisma.SessionOmit
   runnerToken?: Prisma.RunnerTokenOmit

@@ -55,6 +55,9 @@ export const ModelName = {
   ApiKey: 'ApiKey',
   Member: 'Member',
   Halt: 'Halt',
+  DataKey: 'DataKey',
+  Secret: 'Secret',
+  SecretVersion: 'SecretVersion',
   ServiceAccount: 'ServiceAccount',
   Session: 'Session',
   RunnerToken: 'RunnerToken',
@@ -169,6 +172,49 @@ export const HaltScalarFieldEnum = {
 } as const
 
 export type HaltScalarFieldEnum = (typeof HaltScalarFieldEnum)[keyof typeof HaltScalarFieldEnum]
+
+
+export const DataKeyScalarFieldEnum = {
+  tenantId: 'tenantId',
+  id: 'id',
+  state: 'state',
+  rootKeyId: 'rootKeyId',
+  wrapped: 'wrapped',
+  createdAt: 'createdAt',
+  rewrappedAt: 'rewrappedAt'
+} as const
+
+export type DataKeyScalarFieldEnum = (typeof DataKeyScalarFieldEnum)[keyof typeof DataKeyScalarFieldEnum]
+
+
+export const SecretScalarFieldEnum = {
+  tenantId: 'tenantId',
+  id: 'id',
+  name: 'name',
+  version: 'version',
+  lastNumber: 'lastNumber',
+  createdBy: 'createdBy',
+  createdAt: 'createdAt',
+  deletedAt: 'deletedAt'
+} as const
+
+export type SecretScalarFieldEnum = (typeof SecretScalarFieldEnum)[keyof typeof SecretScalarFieldEnum]
+
+
+export const SecretVersionScalarFieldEnum = {
+  tenantId: 'tenantId',
+  secretId: 'secretId',
+  number: 'number',
+  state: 'state',
+  sealed: 'sealed',
+  dataKeyId: 'dataKeyId',
+  createdBy: 'createdBy',
+  createdAt: 'createdAt',
+  activatedAt: 'activatedAt',
+  destroyedAt: 'destroyedAt'
+} as const
+
+export type SecretVersionScalarFieldEnum = (typeof SecretVersionScalarFieldEnum)[keyof typeof SecretVersionScalarFieldEnum]
 
 
 export const ServiceAccountScalarFieldEnum = {

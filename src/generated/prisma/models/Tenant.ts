@@ -232,11 +232,13 @@ export type TenantWhereInput = {
   auditHead?: Prisma.XOR<Prisma.AuditHeadNullableScalarRelationFilter, Prisma.AuditHeadWhereInput> | null
   checkpointBlobs?: Prisma.CheckpointBlobListRelationFilter
   createRequests?: Prisma.CreateRequestListRelationFilter
+  dataKeys?: Prisma.DataKeyListRelationFilter
   halts?: Prisma.HaltListRelationFilter
   idempotencyKeys?: Prisma.IdempotencyKeyListRelationFilter
   members?: Prisma.MemberListRelationFilter
   runners?: Prisma.RunnerListRelationFilter
   runnerTokens?: Prisma.RunnerTokenListRelationFilter
+  secrets?: Prisma.SecretListRelationFilter
   serviceAccounts?: Prisma.ServiceAccountListRelationFilter
   sessions?: Prisma.SessionListRelationFilter
   threads?: Prisma.ThreadListRelationFilter
@@ -257,11 +259,13 @@ export type TenantOrderByWithRelationInput = {
   auditHead?: Prisma.AuditHeadOrderByWithRelationInput
   checkpointBlobs?: Prisma.CheckpointBlobOrderByRelationAggregateInput
   createRequests?: Prisma.CreateRequestOrderByRelationAggregateInput
+  dataKeys?: Prisma.DataKeyOrderByRelationAggregateInput
   halts?: Prisma.HaltOrderByRelationAggregateInput
   idempotencyKeys?: Prisma.IdempotencyKeyOrderByRelationAggregateInput
   members?: Prisma.MemberOrderByRelationAggregateInput
   runners?: Prisma.RunnerOrderByRelationAggregateInput
   runnerTokens?: Prisma.RunnerTokenOrderByRelationAggregateInput
+  secrets?: Prisma.SecretOrderByRelationAggregateInput
   serviceAccounts?: Prisma.ServiceAccountOrderByRelationAggregateInput
   sessions?: Prisma.SessionOrderByRelationAggregateInput
   threads?: Prisma.ThreadOrderByRelationAggregateInput
@@ -285,11 +289,13 @@ export type TenantWhereUniqueInput = Prisma.AtLeast<{
   auditHead?: Prisma.XOR<Prisma.AuditHeadNullableScalarRelationFilter, Prisma.AuditHeadWhereInput> | null
   checkpointBlobs?: Prisma.CheckpointBlobListRelationFilter
   createRequests?: Prisma.CreateRequestListRelationFilter
+  dataKeys?: Prisma.DataKeyListRelationFilter
   halts?: Prisma.HaltListRelationFilter
   idempotencyKeys?: Prisma.IdempotencyKeyListRelationFilter
   members?: Prisma.MemberListRelationFilter
   runners?: Prisma.RunnerListRelationFilter
   runnerTokens?: Prisma.RunnerTokenListRelationFilter
+  secrets?: Prisma.SecretListRelationFilter
   serviceAccounts?: Prisma.ServiceAccountListRelationFilter
   sessions?: Prisma.SessionListRelationFilter
   threads?: Prisma.ThreadListRelationFilter
@@ -336,11 +342,13 @@ export type TenantCreateInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
@@ -361,11 +369,13 @@ export type TenantUncheckedCreateInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretUncheckedCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
@@ -386,11 +396,13 @@ export type TenantUpdateInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
@@ -411,11 +423,13 @@ export type TenantUncheckedUpdateInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUncheckedUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
@@ -544,6 +558,34 @@ export type TenantUpdateOneRequiredWithoutHaltsNestedInput = {
   upsert?: Prisma.TenantUpsertWithoutHaltsInput
   connect?: Prisma.TenantWhereUniqueInput
   update?: Prisma.XOR<Prisma.XOR<Prisma.TenantUpdateToOneWithWhereWithoutHaltsInput, Prisma.TenantUpdateWithoutHaltsInput>, Prisma.TenantUncheckedUpdateWithoutHaltsInput>
+}
+
+export type TenantCreateNestedOneWithoutDataKeysInput = {
+  create?: Prisma.XOR<Prisma.TenantCreateWithoutDataKeysInput, Prisma.TenantUncheckedCreateWithoutDataKeysInput>
+  connectOrCreate?: Prisma.TenantCreateOrConnectWithoutDataKeysInput
+  connect?: Prisma.TenantWhereUniqueInput
+}
+
+export type TenantUpdateOneRequiredWithoutDataKeysNestedInput = {
+  create?: Prisma.XOR<Prisma.TenantCreateWithoutDataKeysInput, Prisma.TenantUncheckedCreateWithoutDataKeysInput>
+  connectOrCreate?: Prisma.TenantCreateOrConnectWithoutDataKeysInput
+  upsert?: Prisma.TenantUpsertWithoutDataKeysInput
+  connect?: Prisma.TenantWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.TenantUpdateToOneWithWhereWithoutDataKeysInput, Prisma.TenantUpdateWithoutDataKeysInput>, Prisma.TenantUncheckedUpdateWithoutDataKeysInput>
+}
+
+export type TenantCreateNestedOneWithoutSecretsInput = {
+  create?: Prisma.XOR<Prisma.TenantCreateWithoutSecretsInput, Prisma.TenantUncheckedCreateWithoutSecretsInput>
+  connectOrCreate?: Prisma.TenantCreateOrConnectWithoutSecretsInput
+  connect?: Prisma.TenantWhereUniqueInput
+}
+
+export type TenantUpdateOneRequiredWithoutSecretsNestedInput = {
+  create?: Prisma.XOR<Prisma.TenantCreateWithoutSecretsInput, Prisma.TenantUncheckedCreateWithoutSecretsInput>
+  connectOrCreate?: Prisma.TenantCreateOrConnectWithoutSecretsInput
+  upsert?: Prisma.TenantUpsertWithoutSecretsInput
+  connect?: Prisma.TenantWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.TenantUpdateToOneWithWhereWithoutSecretsInput, Prisma.TenantUpdateWithoutSecretsInput>, Prisma.TenantUncheckedUpdateWithoutSecretsInput>
 }
 
 export type TenantCreateNestedOneWithoutServiceAccountsInput = {
@@ -742,11 +784,13 @@ export type TenantCreateWithoutApiKeysInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
@@ -766,11 +810,13 @@ export type TenantUncheckedCreateWithoutApiKeysInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretUncheckedCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
@@ -806,11 +852,13 @@ export type TenantUpdateWithoutApiKeysInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
@@ -830,11 +878,13 @@ export type TenantUncheckedUpdateWithoutApiKeysInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUncheckedUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
@@ -855,10 +905,12 @@ export type TenantCreateWithoutMembersInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
@@ -879,10 +931,12 @@ export type TenantUncheckedCreateWithoutMembersInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretUncheckedCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
@@ -919,10 +973,12 @@ export type TenantUpdateWithoutMembersInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
@@ -943,10 +999,12 @@ export type TenantUncheckedUpdateWithoutMembersInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUncheckedUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
@@ -967,10 +1025,12 @@ export type TenantCreateWithoutHaltsInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
@@ -991,10 +1051,12 @@ export type TenantUncheckedCreateWithoutHaltsInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretUncheckedCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
@@ -1031,10 +1093,12 @@ export type TenantUpdateWithoutHaltsInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
@@ -1055,6 +1119,248 @@ export type TenantUncheckedUpdateWithoutHaltsInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
+  runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
+  runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUncheckedUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
+  threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
+}
+
+export type TenantCreateWithoutDataKeysInput = {
+  id: string
+  slug: string
+  name: string
+  weight?: number
+  createdAt?: Date | string
+  updatedAt?: Date | string
+  pooledAgents?: Prisma.AgentCreateNestedManyWithoutPoolInput
+  agents?: Prisma.AgentCreateNestedManyWithoutTenantInput
+  apiKeys?: Prisma.ApiKeyCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointCreateNestedManyWithoutTenantInput
+  auditEvents?: Prisma.AuditEventCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
+  checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
+  createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
+  idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberCreateNestedManyWithoutTenantInput
+  runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
+  runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
+  threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
+}
+
+export type TenantUncheckedCreateWithoutDataKeysInput = {
+  id: string
+  slug: string
+  name: string
+  weight?: number
+  createdAt?: Date | string
+  updatedAt?: Date | string
+  pooledAgents?: Prisma.AgentUncheckedCreateNestedManyWithoutPoolInput
+  agents?: Prisma.AgentUncheckedCreateNestedManyWithoutTenantInput
+  apiKeys?: Prisma.ApiKeyUncheckedCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedCreateNestedManyWithoutTenantInput
+  auditEvents?: Prisma.AuditEventUncheckedCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
+  checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
+  createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
+  runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
+  runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretUncheckedCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
+  threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
+}
+
+export type TenantCreateOrConnectWithoutDataKeysInput = {
+  where: Prisma.TenantWhereUniqueInput
+  create: Prisma.XOR<Prisma.TenantCreateWithoutDataKeysInput, Prisma.TenantUncheckedCreateWithoutDataKeysInput>
+}
+
+export type TenantUpsertWithoutDataKeysInput = {
+  update: Prisma.XOR<Prisma.TenantUpdateWithoutDataKeysInput, Prisma.TenantUncheckedUpdateWithoutDataKeysInput>
+  create: Prisma.XOR<Prisma.TenantCreateWithoutDataKeysInput, Prisma.TenantUncheckedCreateWithoutDataKeysInput>
+  where?: Prisma.TenantWhereInput
+}
+
+export type TenantUpdateToOneWithWhereWithoutDataKeysInput = {
+  where?: Prisma.TenantWhereInput
+  data: Prisma.XOR<Prisma.TenantUpdateWithoutDataKeysInput, Prisma.TenantUncheckedUpdateWithoutDataKeysInput>
+}
+
+export type TenantUpdateWithoutDataKeysInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  slug?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  weight?: Prisma.IntFieldUpdateOperationsInput | number
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  pooledAgents?: Prisma.AgentUpdateManyWithoutPoolNestedInput
+  agents?: Prisma.AgentUpdateManyWithoutTenantNestedInput
+  apiKeys?: Prisma.ApiKeyUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUpdateManyWithoutTenantNestedInput
+  auditEvents?: Prisma.AuditEventUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
+  checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
+  createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
+  runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
+  runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
+  threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
+}
+
+export type TenantUncheckedUpdateWithoutDataKeysInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  slug?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  weight?: Prisma.IntFieldUpdateOperationsInput | number
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  pooledAgents?: Prisma.AgentUncheckedUpdateManyWithoutPoolNestedInput
+  agents?: Prisma.AgentUncheckedUpdateManyWithoutTenantNestedInput
+  apiKeys?: Prisma.ApiKeyUncheckedUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedUpdateManyWithoutTenantNestedInput
+  auditEvents?: Prisma.AuditEventUncheckedUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
+  checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
+  createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
+  runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
+  runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUncheckedUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
+  threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
+}
+
+export type TenantCreateWithoutSecretsInput = {
+  id: string
+  slug: string
+  name: string
+  weight?: number
+  createdAt?: Date | string
+  updatedAt?: Date | string
+  pooledAgents?: Prisma.AgentCreateNestedManyWithoutPoolInput
+  agents?: Prisma.AgentCreateNestedManyWithoutTenantInput
+  apiKeys?: Prisma.ApiKeyCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointCreateNestedManyWithoutTenantInput
+  auditEvents?: Prisma.AuditEventCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
+  checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
+  createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
+  idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberCreateNestedManyWithoutTenantInput
+  runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
+  runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
+  threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
+}
+
+export type TenantUncheckedCreateWithoutSecretsInput = {
+  id: string
+  slug: string
+  name: string
+  weight?: number
+  createdAt?: Date | string
+  updatedAt?: Date | string
+  pooledAgents?: Prisma.AgentUncheckedCreateNestedManyWithoutPoolInput
+  agents?: Prisma.AgentUncheckedCreateNestedManyWithoutTenantInput
+  apiKeys?: Prisma.ApiKeyUncheckedCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedCreateNestedManyWithoutTenantInput
+  auditEvents?: Prisma.AuditEventUncheckedCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
+  checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
+  createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
+  runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
+  runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
+  threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
+}
+
+export type TenantCreateOrConnectWithoutSecretsInput = {
+  where: Prisma.TenantWhereUniqueInput
+  create: Prisma.XOR<Prisma.TenantCreateWithoutSecretsInput, Prisma.TenantUncheckedCreateWithoutSecretsInput>
+}
+
+export type TenantUpsertWithoutSecretsInput = {
+  update: Prisma.XOR<Prisma.TenantUpdateWithoutSecretsInput, Prisma.TenantUncheckedUpdateWithoutSecretsInput>
+  create: Prisma.XOR<Prisma.TenantCreateWithoutSecretsInput, Prisma.TenantUncheckedCreateWithoutSecretsInput>
+  where?: Prisma.TenantWhereInput
+}
+
+export type TenantUpdateToOneWithWhereWithoutSecretsInput = {
+  where?: Prisma.TenantWhereInput
+  data: Prisma.XOR<Prisma.TenantUpdateWithoutSecretsInput, Prisma.TenantUncheckedUpdateWithoutSecretsInput>
+}
+
+export type TenantUpdateWithoutSecretsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  slug?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  weight?: Prisma.IntFieldUpdateOperationsInput | number
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  pooledAgents?: Prisma.AgentUpdateManyWithoutPoolNestedInput
+  agents?: Prisma.AgentUpdateManyWithoutTenantNestedInput
+  apiKeys?: Prisma.ApiKeyUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUpdateManyWithoutTenantNestedInput
+  auditEvents?: Prisma.AuditEventUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
+  checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
+  createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
+  runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
+  runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
+  threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
+}
+
+export type TenantUncheckedUpdateWithoutSecretsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  slug?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  weight?: Prisma.IntFieldUpdateOperationsInput | number
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  pooledAgents?: Prisma.AgentUncheckedUpdateManyWithoutPoolNestedInput
+  agents?: Prisma.AgentUncheckedUpdateManyWithoutTenantNestedInput
+  apiKeys?: Prisma.ApiKeyUncheckedUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedUpdateManyWithoutTenantNestedInput
+  auditEvents?: Prisma.AuditEventUncheckedUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
+  checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
+  createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -1079,11 +1385,13 @@ export type TenantCreateWithoutServiceAccountsInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
 }
@@ -1103,11 +1411,13 @@ export type TenantUncheckedCreateWithoutServiceAccountsInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretUncheckedCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
 }
@@ -1143,11 +1453,13 @@ export type TenantUpdateWithoutServiceAccountsInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
 }
@@ -1167,11 +1479,13 @@ export type TenantUncheckedUpdateWithoutServiceAccountsInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUncheckedUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
 }
@@ -1191,11 +1505,13 @@ export type TenantCreateWithoutSessionsInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
 }
@@ -1215,11 +1531,13 @@ export type TenantUncheckedCreateWithoutSessionsInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretUncheckedCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
 }
@@ -1255,11 +1573,13 @@ export type TenantUpdateWithoutSessionsInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
 }
@@ -1279,11 +1599,13 @@ export type TenantUncheckedUpdateWithoutSessionsInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUncheckedUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
 }
@@ -1303,10 +1625,12 @@ export type TenantCreateWithoutRunnerTokensInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
@@ -1327,10 +1651,12 @@ export type TenantUncheckedCreateWithoutRunnerTokensInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretUncheckedCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
@@ -1367,10 +1693,12 @@ export type TenantUpdateWithoutRunnerTokensInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
@@ -1391,10 +1719,12 @@ export type TenantUncheckedUpdateWithoutRunnerTokensInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUncheckedUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
@@ -1414,11 +1744,13 @@ export type TenantCreateWithoutCreateRequestsInput = {
   auditEvents?: Prisma.AuditEventCreateNestedManyWithoutTenantInput
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
@@ -1438,11 +1770,13 @@ export type TenantUncheckedCreateWithoutCreateRequestsInput = {
   auditEvents?: Prisma.AuditEventUncheckedCreateNestedManyWithoutTenantInput
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretUncheckedCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
@@ -1478,11 +1812,13 @@ export type TenantUpdateWithoutCreateRequestsInput = {
   auditEvents?: Prisma.AuditEventUpdateManyWithoutTenantNestedInput
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
@@ -1502,11 +1838,13 @@ export type TenantUncheckedUpdateWithoutCreateRequestsInput = {
   auditEvents?: Prisma.AuditEventUncheckedUpdateManyWithoutTenantNestedInput
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUncheckedUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
@@ -1526,11 +1864,13 @@ export type TenantCreateWithoutAuditEventsInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
@@ -1550,11 +1890,13 @@ export type TenantUncheckedCreateWithoutAuditEventsInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretUncheckedCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
@@ -1590,11 +1932,13 @@ export type TenantUpdateWithoutAuditEventsInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
@@ -1614,11 +1958,13 @@ export type TenantUncheckedUpdateWithoutAuditEventsInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUncheckedUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
@@ -1638,11 +1984,13 @@ export type TenantCreateWithoutAuditHeadInput = {
   auditEvents?: Prisma.AuditEventCreateNestedManyWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
@@ -1662,11 +2010,13 @@ export type TenantUncheckedCreateWithoutAuditHeadInput = {
   auditEvents?: Prisma.AuditEventUncheckedCreateNestedManyWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretUncheckedCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
@@ -1702,11 +2052,13 @@ export type TenantUpdateWithoutAuditHeadInput = {
   auditEvents?: Prisma.AuditEventUpdateManyWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
@@ -1726,11 +2078,13 @@ export type TenantUncheckedUpdateWithoutAuditHeadInput = {
   auditEvents?: Prisma.AuditEventUncheckedUpdateManyWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUncheckedUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
@@ -1750,11 +2104,13 @@ export type TenantCreateWithoutAuditCheckpointsInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
@@ -1774,11 +2130,13 @@ export type TenantUncheckedCreateWithoutAuditCheckpointsInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretUncheckedCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
@@ -1814,11 +2172,13 @@ export type TenantUpdateWithoutAuditCheckpointsInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
@@ -1838,11 +2198,13 @@ export type TenantUncheckedUpdateWithoutAuditCheckpointsInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUncheckedUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
@@ -1862,11 +2224,13 @@ export type TenantCreateWithoutPooledAgentsInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
@@ -1886,11 +2250,13 @@ export type TenantUncheckedCreateWithoutPooledAgentsInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretUncheckedCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
@@ -1915,11 +2281,13 @@ export type TenantCreateWithoutAgentsInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
@@ -1939,11 +2307,13 @@ export type TenantUncheckedCreateWithoutAgentsInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretUncheckedCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
@@ -1979,11 +2349,13 @@ export type TenantUpdateWithoutPooledAgentsInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
@@ -2003,11 +2375,13 @@ export type TenantUncheckedUpdateWithoutPooledAgentsInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUncheckedUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
@@ -2038,11 +2412,13 @@ export type TenantUpdateWithoutAgentsInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
@@ -2062,11 +2438,13 @@ export type TenantUncheckedUpdateWithoutAgentsInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUncheckedUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
@@ -2087,10 +2465,12 @@ export type TenantCreateWithoutRunnersInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
@@ -2111,10 +2491,12 @@ export type TenantUncheckedCreateWithoutRunnersInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretUncheckedCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
@@ -2151,10 +2533,12 @@ export type TenantUpdateWithoutRunnersInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
@@ -2175,10 +2559,12 @@ export type TenantUncheckedUpdateWithoutRunnersInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUncheckedUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
@@ -2199,11 +2585,13 @@ export type TenantCreateWithoutThreadsInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
 }
@@ -2223,11 +2611,13 @@ export type TenantUncheckedCreateWithoutThreadsInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretUncheckedCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
 }
@@ -2263,11 +2653,13 @@ export type TenantUpdateWithoutThreadsInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
 }
@@ -2287,11 +2679,13 @@ export type TenantUncheckedUpdateWithoutThreadsInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUncheckedUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
 }
@@ -2311,10 +2705,12 @@ export type TenantCreateWithoutIdempotencyKeysInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
@@ -2335,10 +2731,12 @@ export type TenantUncheckedCreateWithoutIdempotencyKeysInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretUncheckedCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
@@ -2375,10 +2773,12 @@ export type TenantUpdateWithoutIdempotencyKeysInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
@@ -2399,10 +2799,12 @@ export type TenantUncheckedUpdateWithoutIdempotencyKeysInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUncheckedUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
@@ -2422,11 +2824,13 @@ export type TenantCreateWithoutCheckpointBlobsInput = {
   auditEvents?: Prisma.AuditEventCreateNestedManyWithoutTenantInput
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
@@ -2446,11 +2850,13 @@ export type TenantUncheckedCreateWithoutCheckpointBlobsInput = {
   auditEvents?: Prisma.AuditEventUncheckedCreateNestedManyWithoutTenantInput
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretUncheckedCreateNestedManyWithoutTenantInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
   sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
   threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
@@ -2486,11 +2892,13 @@ export type TenantUpdateWithoutCheckpointBlobsInput = {
   auditEvents?: Prisma.AuditEventUpdateManyWithoutTenantNestedInput
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
@@ -2510,11 +2918,13 @@ export type TenantUncheckedUpdateWithoutCheckpointBlobsInput = {
   auditEvents?: Prisma.AuditEventUncheckedUpdateManyWithoutTenantNestedInput
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUncheckedUpdateManyWithoutTenantNestedInput
   serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
   sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
   threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
@@ -2533,11 +2943,13 @@ export type TenantCountOutputType = {
   auditEvents: number
   checkpointBlobs: number
   createRequests: number
+  dataKeys: number
   halts: number
   idempotencyKeys: number
   members: number
   runners: number
   runnerTokens: number
+  secrets: number
   serviceAccounts: number
   sessions: number
   threads: number
@@ -2551,11 +2963,13 @@ export type TenantCountOutputTypeSelect<ExtArgs extends runtime.Types.Extensions
   auditEvents?: boolean | TenantCountOutputTypeCountAuditEventsArgs
   checkpointBlobs?: boolean | TenantCountOutputTypeCountCheckpointBlobsArgs
   createRequests?: boolean | TenantCountOutputTypeCountCreateRequestsArgs
+  dataKeys?: boolean | TenantCountOutputTypeCountDataKeysArgs
   halts?: boolean | TenantCountOutputTypeCountHaltsArgs
   idempotencyKeys?: boolean | TenantCountOutputTypeCountIdempotencyKeysArgs
   members?: boolean | TenantCountOutputTypeCountMembersArgs
   runners?: boolean | TenantCountOutputTypeCountRunnersArgs
   runnerTokens?: boolean | TenantCountOutputTypeCountRunnerTokensArgs
+  secrets?: boolean | TenantCountOutputTypeCountSecretsArgs
   serviceAccounts?: boolean | TenantCountOutputTypeCountServiceAccountsArgs
   sessions?: boolean | TenantCountOutputTypeCountSessionsArgs
   threads?: boolean | TenantCountOutputTypeCountThreadsArgs
@@ -2623,6 +3037,13 @@ export type TenantCountOutputTypeCountCreateRequestsArgs<ExtArgs extends runtime
 /**
  * TenantCountOutputType without action
  */
+export type TenantCountOutputTypeCountDataKeysArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  where?: Prisma.DataKeyWhereInput
+}
+
+/**
+ * TenantCountOutputType without action
+ */
 export type TenantCountOutputTypeCountHaltsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   where?: Prisma.HaltWhereInput
 }
@@ -2653,6 +3074,13 @@ export type TenantCountOutputTypeCountRunnersArgs<ExtArgs extends runtime.Types.
  */
 export type TenantCountOutputTypeCountRunnerTokensArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   where?: Prisma.RunnerTokenWhereInput
+}
+
+/**
+ * TenantCountOutputType without action
+ */
+export type TenantCountOutputTypeCountSecretsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  where?: Prisma.SecretWhereInput
 }
 
 /**
@@ -2692,11 +3120,13 @@ export type TenantSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs =
   auditHead?: boolean | Prisma.Tenant$auditHeadArgs<ExtArgs>
   checkpointBlobs?: boolean | Prisma.Tenant$checkpointBlobsArgs<ExtArgs>
   createRequests?: boolean | Prisma.Tenant$createRequestsArgs<ExtArgs>
+  dataKeys?: boolean | Prisma.Tenant$dataKeysArgs<ExtArgs>
   halts?: boolean | Prisma.Tenant$haltsArgs<ExtArgs>
   idempotencyKeys?: boolean | Prisma.Tenant$idempotencyKeysArgs<ExtArgs>
   members?: boolean | Prisma.Tenant$membersArgs<ExtArgs>
   runners?: boolean | Prisma.Tenant$runnersArgs<ExtArgs>
   runnerTokens?: boolean | Prisma.Tenant$runnerTokensArgs<ExtArgs>
+  secrets?: boolean | Prisma.Tenant$secretsArgs<ExtArgs>
   serviceAccounts?: boolean | Prisma.Tenant$serviceAccountsArgs<ExtArgs>
   sessions?: boolean | Prisma.Tenant$sessionsArgs<ExtArgs>
   threads?: boolean | Prisma.Tenant$threadsArgs<ExtArgs>
@@ -2740,11 +3170,13 @@ export type TenantInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs 
   auditHead?: boolean | Prisma.Tenant$auditHeadArgs<ExtArgs>
   checkpointBlobs?: boolean | Prisma.Tenant$checkpointBlobsArgs<ExtArgs>
   createRequests?: boolean | Prisma.Tenant$createRequestsArgs<ExtArgs>
+  dataKeys?: boolean | Prisma.Tenant$dataKeysArgs<ExtArgs>
   halts?: boolean | Prisma.Tenant$haltsArgs<ExtArgs>
   idempotencyKeys?: boolean | Prisma.Tenant$idempotencyKeysArgs<ExtArgs>
   members?: boolean | Prisma.Tenant$membersArgs<ExtArgs>
   runners?: boolean | Prisma.Tenant$runnersArgs<ExtArgs>
   runnerTokens?: boolean | Prisma.Tenant$runnerTokensArgs<ExtArgs>
+  secrets?: boolean | Prisma.Tenant$secretsArgs<ExtArgs>
   serviceAccounts?: boolean | Prisma.Tenant$serviceAccountsArgs<ExtArgs>
   sessions?: boolean | Prisma.Tenant$sessionsArgs<ExtArgs>
   threads?: boolean | Prisma.Tenant$threadsArgs<ExtArgs>
@@ -2764,11 +3196,13 @@ export type $TenantPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs
     auditHead: Prisma.$AuditHeadPayload<ExtArgs> | null
     checkpointBlobs: Prisma.$CheckpointBlobPayload<ExtArgs>[]
     createRequests: Prisma.$CreateRequestPayload<ExtArgs>[]
+    dataKeys: Prisma.$DataKeyPayload<ExtArgs>[]
     halts: Prisma.$HaltPayload<ExtArgs>[]
     idempotencyKeys: Prisma.$IdempotencyKeyPayload<ExtArgs>[]
     members: Prisma.$MemberPayload<ExtArgs>[]
     runners: Prisma.$RunnerPayload<ExtArgs>[]
     runnerTokens: Prisma.$RunnerTokenPayload<ExtArgs>[]
+    secrets: Prisma.$SecretPayload<ExtArgs>[]
     serviceAccounts: Prisma.$ServiceAccountPayload<ExtArgs>[]
     sessions: Prisma.$SessionPayload<ExtArgs>[]
     threads: Prisma.$ThreadPayload<ExtArgs>[]
@@ -3182,11 +3616,13 @@ export interface Prisma__TenantClient<T, Null = never, ExtArgs extends runtime.T
   auditHead<T extends Prisma.Tenant$auditHeadArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$auditHeadArgs<ExtArgs>>): Prisma.Prisma__AuditHeadClient<runtime.Types.Result.GetResult<Prisma.$AuditHeadPayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | null, null, ExtArgs, GlobalOmitOptions>
   checkpointBlobs<T extends Prisma.Tenant$checkpointBlobsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$checkpointBlobsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$CheckpointBlobPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   createRequests<T extends Prisma.Tenant$createRequestsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$createRequestsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$CreateRequestPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
+  dataKeys<T extends Prisma.Tenant$dataKeysArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$dataKeysArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$DataKeyPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   halts<T extends Prisma.Tenant$haltsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$haltsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$HaltPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   idempotencyKeys<T extends Prisma.Tenant$idempotencyKeysArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$idempotencyKeysArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$IdempotencyKeyPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   members<T extends Prisma.Tenant$membersArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$membersArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$MemberPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   runners<T extends Prisma.Tenant$runnersArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$runnersArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$RunnerPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   runnerTokens<T extends Prisma.Tenant$runnerTokensArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$runnerTokensArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$RunnerTokenPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
+  secrets<T extends Prisma.Tenant$secretsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$secretsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$SecretPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   serviceAccounts<T extends Prisma.Tenant$serviceAccountsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$serviceAccountsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$ServiceAccountPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   sessions<T extends Prisma.Tenant$sessionsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$sessionsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$SessionPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   threads<T extends Prisma.Tenant$threadsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$threadsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$ThreadPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
@@ -3805,6 +4241,30 @@ export type Tenant$createRequestsArgs<ExtArgs extends runtime.Types.Extensions.I
 }
 
 /**
+ * Tenant.dataKeys
+ */
+export type Tenant$dataKeysArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the DataKey
+   */
+  select?: Prisma.DataKeySelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the DataKey
+   */
+  omit?: Prisma.DataKeyOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.DataKeyInclude<ExtArgs> | null
+  where?: Prisma.DataKeyWhereInput
+  orderBy?: Prisma.DataKeyOrderByWithRelationInput | Prisma.DataKeyOrderByWithRelationInput[]
+  cursor?: Prisma.DataKeyWhereUniqueInput
+  take?: number
+  skip?: number
+  distinct?: Prisma.DataKeyScalarFieldEnum | Prisma.DataKeyScalarFieldEnum[]
+}
+
+/**
  * Tenant.halts
  */
 export type Tenant$haltsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
@@ -3922,6 +4382,30 @@ export type Tenant$runnerTokensArgs<ExtArgs extends runtime.Types.Extensions.Int
   take?: number
   skip?: number
   distinct?: Prisma.RunnerTokenScalarFieldEnum | Prisma.RunnerTokenScalarFieldEnum[]
+}
+
+/**
+ * Tenant.secrets
+ */
+export type Tenant$secretsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the Secret
+   */
+  select?: Prisma.SecretSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the Secret
+   */
+  omit?: Prisma.SecretOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.SecretInclude<ExtArgs> | null
+  where?: Prisma.SecretWhereInput
+  orderBy?: Prisma.SecretOrderByWithRelationInput | Prisma.SecretOrderByWithRelationInput[]
+  cursor?: Prisma.SecretWhereUniqueInput
+  take?: number
+  skip?: number
+  distinct?: Prisma.SecretScalarFieldEnum | Prisma.SecretScalarFieldEnum[]
 }
 
 /**
