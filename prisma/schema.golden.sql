@@ -1807,14 +1807,14 @@ grant execute on function tool_ask_items_v1(p_items json) to fairlead_app;
 
 -- function tool_ask_v1 of owner
 create function tool_ask_v1(p_tenants text, p_items json)
-  returns TABLE(ord integer, agent_id uuid, graph_id text, "user" text, pinned bytea, policy_number integer, version_id uuid)
+  returns TABLE(ord integer, agent_id uuid, graph_id text, "user" text, pinned bytea, policy_number integer, version_id uuid, halted boolean)
   language plpgsql volatile
   set enable_seqscan=off
   set enable_hashjoin=off
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 924 characters, md5 b665d16674c3af6e7dc57f3508b15919;
+  -- body of 982 characters, md5 dc66c268ea3eacc3f7ef033be593696d;
 grant execute on function tool_ask_v1(p_tenants text, p_items json) to fairlead_app;
 
 -- function tool_decide_v1 of owner
@@ -1826,5 +1826,5 @@ create function tool_decide_v1(p_tenants text, p_items json)
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 3180 characters, md5 e3a4583b7951c7725ab883a7918abe42;
+  -- body of 3264 characters, md5 223e5b7b47ae98422b46f8813081c719;
 grant execute on function tool_decide_v1(p_tenants text, p_items json) to fairlead_app;

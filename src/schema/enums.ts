@@ -2,7 +2,9 @@ import { runStates } from "../domain/moves/run.js";
 import { permissions } from "../domain/permissions.js";
 import { roles } from "../domain/roles.js";
 import { apiScopes } from "../domain/scope.js";
+import { conditionOperators, ruleEffects } from "../domain/tool-rules.js";
 import { auditVerdicts } from "../governance/audit/check-chain.js";
+import { decisionReasons, reaches } from "../governance/tool-policy/decide.js";
 import { auditOutcomes } from "../store/audit.js";
 import { haltModes, haltScopes } from "../store/halts.js";
 import { memberStatuses } from "../store/members.js";
@@ -61,4 +63,14 @@ export const HaltScopeEnum = builder.enumType("HaltScope", {
 export const HaltModeEnum = builder.enumType("HaltMode", {
   description: "BLOCK: nothing new starts. CANCEL: what is open ends too.",
   values: valuesOf(haltModes),
+});
+export const RuleEffectEnum = builder.enumType("ToolRuleEffect", { values: valuesOf(ruleEffects) });
+export const ToolConditionOperatorEnum = builder.enumType("ToolConditionOperator", {
+  description: "An argument that is missing, or of another type, makes a denial deny and a permission permit nothing.",
+  values: valuesOf(conditionOperators),
+});
+export const ToolDecisionReasonEnum = builder.enumType("ToolDecisionReason", { values: valuesOf(decisionReasons) });
+export const ToolReachEnum = builder.enumType("ToolReach", {
+  description: "Whether the arguments of a call decide about it.",
+  values: valuesOf(reaches),
 });

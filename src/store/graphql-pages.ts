@@ -53,6 +53,9 @@ const sorts = {
   runnerToken: newestFirst("runner_token"),
   runner: newestFirst("runner", "connected_at"),
   halt: newestFirst("halt"),
+  toolPolicyVersion: newestFirst("tool_policy_version"),
+  tool: newestFirst("tool"),
+  toolDecision: newestFirst("tool_decision"),
   auditEvent: newestFirst("audit_event", "seq"),
   step: { table: "step", key: "started_at", idType: "text", ascending: true, fixed: [] } satisfies Sorted,
 } as const satisfies Record<string, Sorted>;

@@ -11,6 +11,8 @@ export interface AskFacts {
   readonly user: string;
   /** The digest of the schema that the tool is known by, in hex; null when it is not known. */
   readonly pinned: string | null;
+  /** What the run belongs to is halted, with what is open of it. */
+  readonly halted: boolean;
   /** The policy in force, if there is one. */
   readonly policy: { readonly number: number; readonly versionId: string } | null;
 }
@@ -70,9 +72,10 @@ export function createToolDecisions(stores: Stores): ToolDecisions {
         pinned: Buffer | null;
         policy_number: number | null;
         version_id: string;
+        halted: boolean;
       }>({
         name: "tool_ask_v1",
-        text: `select ord, agent_id, graph_id, "user", pinned, policy_number, version_id from tool_ask_v1($1, $2)`,
+        text: `select ord, agent_id, graph_id, "user", pinned, policy_number, version_id, halted from tool_ask_v1($1, $2)`,
         values: [tenantSet(items), JSON.stringify(items.map((item) => ({ ...held(item), tool: item.tool })))],
       });
       const found: (AskFacts | null)[] = items.map(() => null);
@@ -84,6 +87,7 @@ export function createToolDecisions(stores: Stores): ToolDecisions {
             user: row.user,
             pinned: row.pinned?.toString("hex") ?? null,
           },
+          halted: row.halted,
           policy: row.policy_number === null ? null : { number: row.policy_number, versionId: row.version_id },
         };
       }

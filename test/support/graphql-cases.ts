@@ -15,6 +15,9 @@ export const nodePermissions: Record<string, Permission> = {
   RunnerToken: "runner_tokens:read",
   Runner: "runners:read",
   Halt: "halts:read",
+  ToolPolicyVersion: "policies:read",
+  Tool: "policies:read",
+  ToolDecision: "decisions:read",
   AuditEvent: "audit:read",
 };
 
@@ -93,6 +96,41 @@ export const queries: Record<string, Case | Case[]> = {
   runners: list("runners", "runners:read", "Runner"),
   halt: lookUp("halt", "Halt", "halts:read"),
   halts: list("halts", "halts:read", "Halt"),
+  toolPolicy: {
+    may: "policies:read",
+    takes: null,
+    query: () => "{ toolPolicy { governed number } }",
+    own: ({ data }) => data.toolPolicy.governed === true && data.toolPolicy.number > 0,
+  },
+  toolPolicyVersion: lookUp("toolPolicyVersion", "ToolPolicyVersion", "policies:read"),
+  toolPolicyVersions: list("toolPolicyVersions", "policies:read", "ToolPolicyVersion"),
+  tools: [
+    list("tools", "policies:read", "Tool"),
+    {
+      may: "policies:read",
+      takes: "ToolPolicyVersion",
+      query: (id) => `{ tools { nodes { name reach(versionId: "${id}") } } }`,
+      own: ({ data }) => data.tools.nodes.length > 0 && data.tools.nodes[0].reach === "ALWAYS",
+    },
+  ],
+  toolDecisions: [
+    list("toolDecisions", "decisions:read", "ToolDecision"),
+    {
+      may: "decisions:read",
+      takes: "Run",
+      query: (id) => `{ toolDecisions(filter: {runId: "${id}"}) { nodes { tool allowed } } }`,
+      own: ({ data }) => data.toolDecisions.nodes.length === 1,
+    },
+  ],
+  toolPolicySimulate: [
+    {
+      may: "policies:read",
+      takes: "ToolPolicyVersion",
+      query: (id) =>
+        `{ toolPolicySimulate(input: {versionId: "${relayId("ToolPolicyVersion", id)}", tool: {name: "read"}, agent: "shop", user: "system", arguments: {}}) { allowed explanation } }`,
+      own: ({ data }) => data.toolPolicySimulate.allowed === true,
+    },
+  ],
   auditEvents: [
     list("auditEvents", "audit:read", "AuditEvent"),
     {
@@ -175,6 +213,29 @@ export const mutations: Record<string, Case | Case[]> = {
       own: ({ data }) => data.haltCreate.userErrors.length === 0 && data.haltCreate.affected.pending === 0,
     },
   ],
+  toolPolicyDraftCreate: create(
+    ...(["toolPolicyDraftCreate", "toolPolicyVersion", "policies:write"] as const),
+    'name: "n", rules: [{id: "all", effect: ALLOW, tools: [{name: "*"}]}]',
+  ),
+  toolPolicyPublish: {
+    may: "policies:write",
+    takes: "ToolPolicyDraft",
+    query: (id) =>
+      `mutation { toolPolicyPublish(input: {id: "${id}", expectedVersion: 1, dryRun: true}) { toolPolicyVersion { uuid number } userErrors { code field message } } }`,
+    own: ({ data }) =>
+      data.toolPolicyPublish.userErrors.length === 0 && data.toolPolicyPublish.toolPolicyVersion.number === null,
+  },
+  toolPolicyRestore: change(
+    ...(["toolPolicyRestore", "toolPolicyVersion", "ToolPolicyVersion", "policies:write"] as const),
+    ", expectedVersion: 1, dryRun: true",
+  ),
+  toolRegister: {
+    may: "policies:write",
+    takes: "Agent",
+    query: (id) =>
+      `mutation { toolRegister(input: {agentId: "${relayId("Agent", id)}", name: "write", schemaDigest: "${"0".repeat(64)}"}) { tool { uuid } userErrors { code field message } } }`,
+    own: ({ data }) => data.toolRegister.userErrors.length === 0,
+  },
   haltLift: change("haltLift", "halt", "Halt", "halts:lift"),
   runCancel: {
     may: "runs:cancel",

@@ -5,10 +5,13 @@ import type { CredentialId, RunnerId } from "../../src/domain/ids.js";
 import { permissionTable } from "../../src/domain/permissions.js";
 import { type Role, roles } from "../../src/domain/roles.js";
 import { type ApiScope, apiScopes, systemScope } from "../../src/domain/scope.js";
+import type { ToolPolicyContent } from "../../src/domain/tool-rules.js";
 import { createServiceAccount } from "../../src/governance/edit-service-accounts.js";
+import { draftToolPolicy, publishToolPolicy, registerTool } from "../../src/governance/tool-policy/edit.js";
 import { graphqlSchema } from "../../src/schema/index.js";
 import { announceAgents } from "../../src/store/agents.js";
 import { upsertRunner } from "../../src/store/runners.js";
+import { withTenantTx } from "../../src/store/tx.js";
 import { askGraphql, type GraphqlAnswer, graphqlSocket, relayId } from "../support/graphql.js";
 import { mutations, nodePermissions, queries } from "../support/graphql-cases.js";
 import { makeMember, officeOf, rolesOf } from "../support/members.js";
@@ -42,6 +45,35 @@ beforeAll(async () => {
   keys = Object.fromEntries(await Promise.all(made)) as Record<Role, string>;
 });
 afterAll(() => world.stop());
+
+/** A version in force, a draft, a tool that is known and a decision. */
+async function toolThings(tenant: TestTenant, agentId: string, runId: string): Promise<Record<string, string>> {
+  const scope = systemScope(tenant.id);
+  const { tools, stores } = world.plane;
+  const content: ToolPolicyContent = {
+    rules: [
+      {
+        ...{ id: "all", effect: "allow", tools: [{ server: "runner", name: "*" }], agents: null, users: null },
+        ...{ conditions: [], expiresAtMs: null },
+      },
+    ],
+    ...{ cedar: "", tests: [] },
+  };
+  const version = await draftToolPolicy(tools, scope, { name: "p", content }, null);
+  await publishToolPolicy(tools, scope, { id: version, expectedVersion: 0 });
+  const draft = await draftToolPolicy(tools, scope, { name: "draft", content }, null);
+  const schemaDigest = "00".repeat(32);
+  const tool = await registerTool(tools, scope, { agentId, server: "runner", name: "read", schemaDigest });
+  const decision = randomUUID();
+  await withTenantTx(stores, scope, (tx) =>
+    tx.query(
+      `insert into tool_decision (tenant_id, id, run_id, fence, ask_id, agent_id, server, tool, "user", schema_digest, arguments_digest, allowed, reason, rules, explanation, micros)
+       values ($1, $2, $3, 1, 'a', $4, 'runner', 'read', 'system', $5, $5, true, 'rule', '{all}', 'Allowed by rule "all".', 1)`,
+      [tenant.id, decision, runId, agentId, Buffer.alloc(32)],
+    ),
+  );
+  return { ToolPolicyVersion: version, ToolPolicyDraft: draft, Tool: tool, ToolDecision: decision };
+}
 
 async function fill(tenant: TestTenant): Promise<Things> {
   const admin = await world.key(tenant, apiScopes);
@@ -83,6 +115,7 @@ async function fill(tenant: TestTenant): Promise<Things> {
     ids: {
       Member: member.id,
       ServiceAccount: await createServiceAccount(officeOf(world), systemScope(tenant.id), account, null),
+      ...(await toolThings(tenant, agent, run?.run_id as string)),
       Halt: halt.data.haltCreate.halt.uuid,
       Tenant: tenant.id,
       Agent: agent,
@@ -257,13 +290,14 @@ test("lists hold the caller's own rows only", async () => {
       one.admin,
       `{ agents(first: 100) { nodes { id } } threads(first: 100) { nodes { id } } runs(first: 100) { nodes { id steps { nodes { id } } } }
          apiKeys(last: 100) { nodes { id } } members(first: 100) { nodes { id } } serviceAccounts(first: 100) { nodes { id } } runnerTokens(first: 100) { nodes { id } } runners(first: 100) { nodes { id } }
-         halts(first: 100) { nodes { id } } auditEvents(first: 100) { nodes { id targetId } } }`,
+         halts(first: 100) { nodes { id } } toolPolicyVersions(first: 100) { nodes { id } }
+         tools(first: 100) { nodes { id } } toolDecisions(first: 100) { nodes { id } } auditEvents(first: 100) { nodes { id targetId } } }`,
     );
     expect(answer.errors).toEqual([]);
     const text = JSON.stringify(answer.data);
     // The first of many records may be on a later page.
     for (const [type, id] of Object.entries(one.ids))
-      if (type !== "Tenant" && type !== "AuditEvent")
+      if (!["Tenant", "AuditEvent", "ToolPolicyDraft"].includes(type))
         expect({ type, there: text.includes(relayId(type, id)) }).toEqual({ type, there: true });
     // Agents of the shared pool have the same id everywhere.
     for (const [type, id] of Object.entries(other.ids))

@@ -99,7 +99,7 @@ end $$;
 
 -- What a decision needs to know. An item without a row asks for a run that its runner does not hold.
 create function tool_ask_v1(p_tenants text, p_items json)
-returns table (ord int, agent_id uuid, graph_id text, "user" text, pinned bytea, policy_number int, version_id uuid)
+returns table (ord int, agent_id uuid, graph_id text, "user" text, pinned bytea, policy_number int, version_id uuid, halted boolean)
 language plpgsql as $$
 #variable_conflict use_column
 begin
@@ -108,7 +108,7 @@ begin
   select i.ord, r.agent_id, r.graph_id,
     case when k.member_id is not null then 'member:' || k.member_id when k.service_account_id is not null then 'service_account:' || k.service_account_id
       when r.credential_id is not null then 'api_key:' || r.credential_id else 'system' end,
-    t.schema_digest, p.number, p.version_id
+    t.schema_digest, p.number, p.version_id, run_halted_v1(r.tenant_id, r.agent_id, r.kind, 'cancel')
   from tool_ask_items_v1(p_items) i
   join run r on r.tenant_id = i.tenant_id and r.id = i.run_id
   left join api_key k on k.tenant_id = r.tenant_id and k.id = r.credential_id
@@ -117,7 +117,8 @@ begin
   where r.fence = i.fence and r.status = 'running' and r.pool_id = i.pool_id and r.kind = i.kind;
 end $$;
 
--- Records decisions under their fences, once for each ask. `stale`: another version came into force, or the tool's pin changed, since it was decided.
+-- Records decisions under their fences, once for each ask. `stale`: another version came into force, the tool's pin changed, or what the run belongs to was
+-- halted, since it was decided.
 create function tool_decide_v1(p_tenants text, p_items json)
 returns table (ord int, outcome text, id uuid, allowed boolean, reason text)
 language plpgsql as $$
@@ -153,7 +154,8 @@ begin
     select p.number into v_number from tool_policy p where p.tenant_id = i.tenant_id;
     select t.schema_digest into v_pinned from tool t
       where t.tenant_id = i.tenant_id and t.agent_id = i.agent_id and t.server = 'runner' and lower(t.name) = lower(i.tool) and t.name = i.tool;
-    if v_number is distinct from i.policy_number or v_pinned is distinct from decode(i.pinned, 'hex') then
+    if v_number is distinct from i.policy_number or v_pinned is distinct from decode(i.pinned, 'hex')
+        or (i.allowed and run_halted_v1(i.tenant_id, i.agent_id, i.kind, 'cancel')) then
       outcome := 'stale';
       return next;
       continue;

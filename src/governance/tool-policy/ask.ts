@@ -86,6 +86,7 @@ function decide(
   args: JsonObject,
   nowMs: number,
 ): Decided {
+  if (facts.halted) return denied("halted", "an admin has halted what the run belongs to.");
   if (!toolNamePattern.test(ask.tool))
     return denied("tool_unknown", "the tool's name has characters that no tool has.");
   if (facts.pinned !== null && facts.pinned !== ask.schemaDigest.toString("hex"))

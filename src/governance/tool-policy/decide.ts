@@ -16,6 +16,7 @@ action call appliesTo { principal: [Agent], resource: [Tool], context: { user: S
 
 export const decisionReasons = [
   "no_policy",
+  "halted",
   "rule",
   "no_match",
   "policy_error",
