@@ -1,3 +1,4 @@
+import type { ToolQuestion, ToolVerdict } from "./asks.js";
 import type { AgentOffer, Assignment, Interrupt, PendingWrite } from "./generated/fairlead/runner/v1/runner.js";
 import type { Logger } from "./log.js";
 import type { OutgoingEvent } from "./outbox.js";
@@ -20,6 +21,8 @@ export interface Execution {
   attachWrites(writes: readonly PendingWrite[]): boolean;
   /** Resolves when new side effects may be started: not while the lease is in doubt. Throws when the run must stop. */
   mayStartWork(): Promise<void> | undefined;
+  /** May this tool be called? Only a verdict that says so permits it. */
+  ask(question: ToolQuestion): Promise<ToolVerdict>;
   /** Remembers the newest state, as JSON text, for the case that the run does not end well. */
   remember(values: string): void;
   /** What was remembered last; empty when nothing was. */

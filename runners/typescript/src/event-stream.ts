@@ -1,10 +1,12 @@
 import type { ClientDuplexStream } from "@grpc/grpc-js";
+import { createAsks, type ToolQuestion, type ToolVerdict } from "./asks.js";
 import { type Backoff, createBackoff, nextDelayMs, succeeded } from "./backoff.js";
 import {
   type Acknowledgement,
   type Control,
   ControlKind,
   type EventBatch,
+  type RunRef,
   type StreamEventsRequest,
   type StreamEventsResponse,
 } from "./generated/fairlead/runner/v1/runner.js";
@@ -56,6 +58,8 @@ export interface EventStream {
   withhold(run: HeldRun): void;
   /** Sends everything of the run that was not acknowledged, after a short delay: what caused the disorder may still be under way. */
   resend(run: HeldRun): void;
+  /** May the run call a tool? Without a stream it may not. */
+  ask(run: RunRef, question: ToolQuestion): Promise<ToolVerdict>;
   isUp(): boolean;
   /** Starts anew when acknowledgements are overdue. */
   check(runs: Iterable<HeldRun>, now: number): void;
@@ -76,6 +80,11 @@ export interface EventStreamOptions {
 
 export function createEventStream(options: EventStreamOptions): EventStream {
   const due = new Set<HeldRun>();
+  const asks = createAsks((ask) => {
+    if (call === undefined) return false;
+    write({ hello: undefined, batches: [], asks: [ask] });
+    return true;
+  });
   const reopenBackoff: Backoff = createBackoff(100, 5_000);
   let call: Call | undefined;
   let blocked = false;
@@ -211,6 +220,8 @@ export function createEventStream(options: EventStreamOptions): EventStream {
   function receive({ message }: StreamEventsResponse): void {
     if (message?.$case === "acknowledgements") {
       for (const acknowledgement of message.value.acknowledgements) options.onAcknowledgement(acknowledgement);
+    } else if (message?.$case === "decision") {
+      asks.answered(message.value);
     } else if (message?.$case === "control") {
       if (message.value.kind === ControlKind.CONTROL_KIND_SLOW_DOWN) slowDown();
       else options.onControl(message.value);
@@ -232,6 +243,7 @@ export function createEventStream(options: EventStreamOptions): EventStream {
       outbox.sent = 0;
       endTurn(outbox);
     }
+    asks.lost();
     options.onDown();
     if (ended) return;
     const delayMs = nextDelayMs(reopenBackoff);
@@ -258,6 +270,7 @@ export function createEventStream(options: EventStreamOptions): EventStream {
         if (run.phase !== "over") void touch(run, false);
       }, RESEND_DELAY_MS).unref();
     },
+    ask: asks.ask,
     isUp: () => call !== undefined,
     check: (runs, now) => {
       if (call === undefined) return;
@@ -278,6 +291,7 @@ export function createEventStream(options: EventStreamOptions): EventStream {
       call = undefined;
       blocked = false;
       for (const { outbox } of options.held()) endTurn(outbox);
+      asks.lost();
       closing?.on("error", () => {});
       closing?.end();
     },

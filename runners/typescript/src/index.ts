@@ -8,4 +8,5 @@ export type { RunContext, StepInfo } from "./run-context.js";
 export type { Emitter, MessageOptions } from "./run-emitter.js";
 export { createRunner, type Runner, type RunnerOptions } from "./runner.js";
 export type { StepKind } from "./steps.js";
+export { isDenied, type Tool, type ToolDenied, tool } from "./tools.js";
 export type { TlsOptions } from "./transport.js";

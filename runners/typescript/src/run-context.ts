@@ -10,9 +10,11 @@ import {
   threadValuesOf,
 } from "./assignment.js";
 import { describeFailure } from "./errors.js";
+import { toJson } from "./json.js";
 import type { Logger } from "./log.js";
 import type { Emitter } from "./run-emitter.js";
 import { endedStep, isStepKind, type StepKind, startedStep, stepEvent, stepId } from "./steps.js";
+import type { Tool, ToolDenied } from "./tools.js";
 
 /** Agents know the shapes of their own data; the SDK does not. */
 // oxlint-disable-next-line typescript/no-explicit-any
@@ -43,6 +45,11 @@ export interface RunContext<Input = Anything, Values = Anything> {
    * Runs a piece of work as a step of its own: it is shown, timed, and not started while it is in doubt whether this runner still holds the run.
    */
   step<Result>(kind: StepKind, name: string, work: (step: StepInfo) => Result | Promise<Result>): Promise<Result>;
+  /**
+   * Calls a tool when the tenant's policy allows it, as a step of its own. A denial comes back as data for the model: look with `isDenied`. The tool gets the
+   * arguments that were judged.
+   */
+  tool<Args, Result>(tool: Tool<Args, Result>, args: Args): Promise<Result | ToolDenied>;
   /**
    * Asks a person. The first time, it ends the run as waiting. The run that brings the answer starts the function from its beginning, with the
    * input that it had then, and this call returns the answer. Calls are matched with answers in order, so ask the same questions in the same order each time.
@@ -111,6 +118,17 @@ export function createRunContext(
     }
   }
 
+  const callTool = <Args, Result>(tool: Tool<Args, Result>, args: Args): Promise<Result | ToolDenied> =>
+    step("tool", tool.name, async ({ signal }) => {
+      const { name, schemaDigest } = tool;
+      const question = { tool: name, schemaDigest, args: toJson(args, `The arguments of ${name}`) };
+      const verdict = await execution.ask(question);
+      if (!verdict.allowed) return { denied: true, message: verdict.message } as const;
+      // The answer may have come late: whoever has lost the run meanwhile calls nothing.
+      await execution.mayStartWork();
+      return tool.call(JSON.parse(verdict.args) as Args, signal);
+    });
+
   return {
     get input() {
       return once(this, "input", input === "" ? null : (JSON.parse(input) as unknown));
@@ -144,6 +162,7 @@ export function createRunContext(
     },
     log: execution.log,
     step,
+    tool: callTool,
     interrupt: interrupt as RunContext["interrupt"],
   };
 }

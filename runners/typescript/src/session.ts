@@ -190,6 +190,7 @@ export function createSession(options: SessionOptions): Session {
         run.values = values;
       },
       remembered: () => run.values,
+      ask: (question) => stream.ask(run.ref, question),
       log,
     };
   }
