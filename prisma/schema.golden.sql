@@ -300,6 +300,120 @@ grant insert, select, update on audit_head to fairlead_audit;
 grant select on audit_head to fairlead_app;
 grant select on audit_head to fairlead_sweeper;
 
+-- table budget of owner
+create table budget (
+  tenant_id uuid not null,
+  id uuid not null,
+  name text not null,
+  unit text not null,
+  scope text not null,
+  agent_id uuid,
+  api_key_id uuid,
+  period text not null,
+  zone text not null default 'UTC'::text,
+  amount bigint not null,
+  run_hold bigint not null,
+  hard boolean not null,
+  version integer not null default 1,
+  created_by text not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  archived_at timestamp with time zone,
+  constraint budget_pkey PRIMARY KEY (tenant_id, id),
+  constraint budget_amount_check CHECK ((amount >= 0)),
+  constraint budget_check CHECK (((scope = 'agent'::text) = (agent_id IS NOT NULL))),
+  constraint budget_check1 CHECK (((scope = 'key'::text) = (api_key_id IS NOT NULL))),
+  constraint budget_check2 CHECK (((unit <> 'runs'::text) OR (run_hold = 1))),
+  constraint budget_period_check CHECK ((period = ANY (ARRAY['hour'::text, 'day'::text, 'week'::text, 'month'::text, 'lifetime'::text]))),
+  constraint budget_run_hold_check CHECK ((run_hold > 0)),
+  constraint budget_scope_check CHECK ((scope = ANY (ARRAY['tenant'::text, 'agent'::text, 'key'::text]))),
+  constraint budget_unit_check CHECK ((unit = ANY (ARRAY['runs'::text, 'tokens'::text, 'usd'::text]))),
+  constraint budget_tenant_id_agent_id_fkey FOREIGN KEY (tenant_id, agent_id) REFERENCES agent(tenant_id, id),
+  constraint budget_tenant_id_api_key_id_fkey FOREIGN KEY (tenant_id, api_key_id) REFERENCES api_key(tenant_id, id),
+  constraint budget_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id)
+);
+CREATE INDEX budget_active ON public.budget USING btree (tenant_id) WHERE (archived_at IS NULL);
+CREATE INDEX budget_by_created ON public.budget USING btree (tenant_id, created_at DESC, id DESC);
+alter table budget enable row level security;
+alter table budget force row level security;
+create policy by_tenant on budget for all to fairlead_app
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+create policy sweep on budget for all to fairlead_sweeper
+  using (true)
+  with check (true);
+grant insert, select, update on budget to fairlead_app;
+grant insert, select, update on budget to fairlead_sweeper;
+
+-- table budget_entry of owner
+create table budget_entry (
+  tenant_id uuid not null,
+  "position" bigint not null generated always as identity,
+  budget_id uuid not null,
+  starts_at timestamp with time zone not null,
+  run_id uuid not null,
+  kind text not null,
+  held bigint not null,
+  posted bigint not null,
+  estimated boolean not null default false,
+  at timestamp with time zone not null default clock_timestamp(),
+  folded boolean not null,
+  constraint budget_entry_pkey PRIMARY KEY (tenant_id, "position"),
+  constraint budget_entry_kind_check CHECK ((kind = ANY (ARRAY['hold'::text, 'raise'::text, 'release'::text, 'settle'::text]))),
+  constraint budget_entry_tenant_id_budget_id_starts_at_fkey FOREIGN KEY (tenant_id, budget_id, starts_at) REFERENCES budget_window(tenant_id, budget_id, starts_at)
+);
+CREATE INDEX budget_entry_unfolded ON public.budget_entry USING btree (tenant_id, budget_id, starts_at) WHERE (NOT folded);
+alter table budget_entry enable row level security;
+alter table budget_entry force row level security;
+create policy by_tenant on budget_entry for all to fairlead_app
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+create policy sweep on budget_entry for all to fairlead_sweeper
+  using (true)
+  with check (true);
+grant insert, select on budget_entry to fairlead_app;
+grant insert, select on budget_entry to fairlead_sweeper;
+grant update (folded) on budget_entry to fairlead_app;
+grant update (folded) on budget_entry to fairlead_sweeper;
+
+-- table budget_hold of owner
+create table budget_hold (
+  tenant_id uuid not null,
+  run_id uuid not null,
+  budget_id uuid not null,
+  starts_at timestamp with time zone not null,
+  amount bigint not null,
+  settled_at timestamp with time zone,
+  constraint budget_hold_pkey PRIMARY KEY (tenant_id, run_id, budget_id),
+  constraint budget_hold_tenant_id_budget_id_starts_at_fkey FOREIGN KEY (tenant_id, budget_id, starts_at) REFERENCES budget_window(tenant_id, budget_id, starts_at)
+);
+alter table budget_hold enable row level security;
+alter table budget_hold force row level security;
+create policy by_tenant on budget_hold for all to fairlead_app
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+create policy sweep on budget_hold for all to fairlead_sweeper
+  using (true)
+  with check (true);
+grant insert, select, update on budget_hold to fairlead_app;
+grant insert, select, update on budget_hold to fairlead_sweeper;
+
+-- table budget_window of owner
+create table budget_window (
+  tenant_id uuid not null,
+  budget_id uuid not null,
+  starts_at timestamp with time zone not null,
+  posted bigint not null default 0,
+  held bigint not null default 0,
+  constraint budget_window_pkey PRIMARY KEY (tenant_id, budget_id, starts_at),
+  constraint budget_window_tenant_id_budget_id_fkey FOREIGN KEY (tenant_id, budget_id) REFERENCES budget(tenant_id, id)
+);
+alter table budget_window enable row level security;
+alter table budget_window force row level security;
+create policy by_tenant on budget_window for all to fairlead_app
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+create policy sweep on budget_window for all to fairlead_sweeper
+  using (true)
+  with check (true);
+grant insert, select, update on budget_window to fairlead_app;
+grant insert, select, update on budget_window to fairlead_sweeper;
+
 -- table checkpoint of owner
 create table checkpoint (
   tenant_id uuid not null,
@@ -549,6 +663,35 @@ create policy sweep on member for all to fairlead_sweeper
 grant insert, select, update on member to fairlead_app;
 grant select on member to fairlead_sweeper;
 
+-- table model_price of owner
+create table model_price (
+  tenant_id uuid not null,
+  model text not null,
+  effective_from timestamp with time zone not null,
+  input_pico bigint not null,
+  output_pico bigint not null,
+  cache_read_pico bigint not null,
+  id uuid not null,
+  created_by text not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  constraint model_price_pkey PRIMARY KEY (tenant_id, id),
+  constraint model_price_tenant_id_model_effective_from_key UNIQUE (tenant_id, model, effective_from),
+  constraint model_price_cache_read_pico_check CHECK (((cache_read_pico >= 0) AND (cache_read_pico <= '1000000000000'::bigint))),
+  constraint model_price_input_pico_check CHECK (((input_pico >= 0) AND (input_pico <= '1000000000000'::bigint))),
+  constraint model_price_output_pico_check CHECK (((output_pico >= 0) AND (output_pico <= '1000000000000'::bigint))),
+  constraint model_price_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id)
+);
+CREATE INDEX model_price_by_created ON public.model_price USING btree (tenant_id, created_at DESC, id DESC);
+alter table model_price enable row level security;
+alter table model_price force row level security;
+create policy by_tenant on model_price for all to fairlead_app
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+create policy sweep on model_price for all to fairlead_sweeper
+  using (true)
+  with check (true);
+grant insert, select on model_price to fairlead_app;
+grant insert, select on model_price to fairlead_sweeper;
+
 -- table run of owner
 create table run (
   tenant_id uuid not null,
@@ -615,9 +758,10 @@ create table run (
   deleted_at timestamp with time zone,
   purged_at timestamp with time zone,
   cancel_cause text,
+  budgeted boolean not null default false,
   constraint run_pkey PRIMARY KEY (tenant_id, id),
   constraint run_cancel_action_check CHECK ((cancel_action = ANY (ARRAY['interrupt'::text, 'rollback'::text]))),
-  constraint run_cancel_cause_check CHECK ((cancel_cause = 'halted'::text)),
+  constraint run_cancel_cause_check CHECK ((cancel_cause = ANY (ARRAY['halted'::text, 'budget_exhausted'::text]))),
   constraint run_multitask_strategy_check CHECK ((multitask_strategy = ANY (ARRAY['enqueue'::text, 'reject'::text]))),
   constraint run_on_disconnect_check CHECK ((on_disconnect = ANY (ARRAY['continue'::text, 'cancel'::text]))),
   constraint run_purpose_check CHECK ((purpose = ANY (ARRAY['run'::text, 'update_state'::text]))),
@@ -640,6 +784,7 @@ create policy by_tenant on run for all to fairlead_app
 create policy sweep on run for all to fairlead_sweeper
   using (true)
   with check (true);
+CREATE CONSTRAINT TRIGGER budget_settle AFTER UPDATE OF status ON public.run DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.budgeted AND (new.status <> ALL (ARRAY['pending'::text, 'running'::text])) AND (old.status = ANY (ARRAY['pending'::text, 'running'::text])))) EXECUTE FUNCTION budget_settle_v1();
 grant insert, select, update on run to fairlead_app;
 grant select on run to fairlead_sweeper;
 grant update (admitted_at, hinted_at, hint_count, dispatch_no, input, command, config, context, metadata, state_update, "values", purged_at) on run to fairlead_sweeper;
@@ -897,6 +1042,7 @@ create policy by_tenant on step for all to fairlead_app
   using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
 create policy sweep on step for all to fairlead_sweeper
   using (true);
+CREATE TRIGGER usage_noted AFTER INSERT OR UPDATE OF usage ON public.step FOR EACH ROW WHEN (((new.usage IS NOT NULL) AND (json_typeof(new.usage) = 'object'::text))) EXECUTE FUNCTION usage_note_v1();
 grant delete on step to fairlead_sweeper;
 grant insert, select, update on step to fairlead_app;
 grant select (tenant_id, run_id, id) on step to fairlead_sweeper;
@@ -1057,6 +1203,35 @@ create policy by_tenant on tool_policy_version for all to fairlead_app
 grant insert, select on tool_policy_version to fairlead_app;
 grant update (number, published_by, published_at, restores) on tool_policy_version to fairlead_app;
 
+-- table usage_event of owner
+create table usage_event (
+  tenant_id uuid not null,
+  run_id uuid not null,
+  attempt integer not null,
+  step_id text not null,
+  model text not null,
+  input_tokens bigint not null,
+  output_tokens bigint not null,
+  cache_read_tokens bigint not null,
+  is_bad boolean not null,
+  agent_id uuid not null,
+  credential_id uuid,
+  at timestamp with time zone not null default clock_timestamp(),
+  constraint usage_event_pkey PRIMARY KEY (tenant_id, run_id, attempt, step_id)
+);
+CREATE INDEX usage_event_by_time ON public.usage_event USING btree (tenant_id, at);
+alter table usage_event enable row level security;
+alter table usage_event force row level security;
+create policy by_tenant on usage_event for all to fairlead_app
+  using ((( SELECT current_tenants() AS current_tenants) @> ARRAY[tenant_id]));
+create policy sweep on usage_event for all to fairlead_sweeper
+  using (true)
+  with check (true);
+grant insert, select on usage_event to fairlead_app;
+grant insert, select on usage_event to fairlead_sweeper;
+grant update (input_tokens, output_tokens, cache_read_tokens, is_bad) on usage_event to fairlead_app;
+grant update (input_tokens, output_tokens, cache_read_tokens, is_bad) on usage_event to fairlead_sweeper;
+
 -- function agent_adopt_v1 of fairlead_sweeper
 create function agent_adopt_v1(p_tenant uuid)
   returns integer
@@ -1148,6 +1323,87 @@ create function audit_record_v1(p_tenant uuid, p_id uuid, p_seq bigint, p_at tim
   language sql stable parallel safe
   -- body of 577 characters, md5 2d178782ed0baf5bddb3f41aa0e6c16a;
 grant execute on function audit_record_v1(p_tenant uuid, p_id uuid, p_seq bigint, p_at timestamp with time zone, p_actor_kind text, p_actor_id text, p_action text, p_target_kind text, p_target_id text, p_outcome text, p_detail text, p_prev bytea) to fairlead_audit;
+
+-- function budget_fold_v1 of owner
+create function budget_fold_v1(p_tenant uuid, p_budget uuid, p_starts timestamp with time zone)
+  returns void
+  language sql volatile
+  -- body of 459 characters, md5 2f48d551e33d3c1a24100b6ede5353f1;
+grant execute on function budget_fold_v1(p_tenant uuid, p_budget uuid, p_starts timestamp with time zone) to fairlead_app;
+grant execute on function budget_fold_v1(p_tenant uuid, p_budget uuid, p_starts timestamp with time zone) to fairlead_sweeper;
+
+-- function budget_keep_v1 of owner
+create function budget_keep_v1(p_tenants text, p_items json)
+  returns void
+  language plpgsql volatile
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 1177 characters, md5 87025d5aaab1e325c266f96890aea186;
+grant execute on function budget_keep_v1(p_tenants text, p_items json) to fairlead_app;
+grant execute on function budget_keep_v1(p_tenants text, p_items json) to fairlead_sweeper;
+
+-- function budget_raise_v1 of owner
+create function budget_raise_v1(p_tenant uuid, p_run uuid)
+  returns text
+  language plpgsql volatile
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 2392 characters, md5 015315343ab80a7597317d9b6314e07c;
+grant execute on function budget_raise_v1(p_tenant uuid, p_run uuid) to fairlead_app;
+grant execute on function budget_raise_v1(p_tenant uuid, p_run uuid) to fairlead_sweeper;
+
+-- function budget_reserve_v1 of owner
+create function budget_reserve_v1(p_tenants text, p_items json)
+  returns integer[]
+  language plpgsql volatile
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 3722 characters, md5 907c1a8197974fc15422f9958ee0d4b9;
+grant execute on function budget_reserve_v1(p_tenants text, p_items json) to fairlead_app;
+grant execute on function budget_reserve_v1(p_tenants text, p_items json) to fairlead_sweeper;
+
+-- function budget_settle_v1 of owner
+create function budget_settle_v1()
+  returns trigger
+  language plpgsql volatile
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 1041 characters, md5 74c63dec6799e4969ddf35dd3dba5250;
+grant execute on function budget_settle_v1() to fairlead_app;
+grant execute on function budget_settle_v1() to fairlead_sweeper;
+
+-- function budget_state_v1 of owner
+create function budget_state_v1(p_tenant uuid, p_budget uuid, p_starts timestamp with time zone)
+  returns TABLE(posted bigint, held bigint, "position" bigint)
+  language sql stable
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 574 characters, md5 9d1bd3b5dbd1f3dd9f71f2111dc2d524;
+grant execute on function budget_state_v1(p_tenant uuid, p_budget uuid, p_starts timestamp with time zone) to fairlead_app;
+grant execute on function budget_state_v1(p_tenant uuid, p_budget uuid, p_starts timestamp with time zone) to fairlead_sweeper;
+
+-- function budget_window_v1 of owner
+create function budget_window_v1(p_period text, p_zone text, p_at timestamp with time zone)
+  returns timestamp with time zone
+  language sql stable
+  -- body of 159 characters, md5 48b0c598c28ca0e167ddba77c9eef888;
+grant execute on function budget_window_v1(p_period text, p_zone text, p_at timestamp with time zone) to fairlead_app;
+grant execute on function budget_window_v1(p_period text, p_zone text, p_at timestamp with time zone) to fairlead_sweeper;
 
 -- function credential_touch_v1 of fairlead_sweeper
 create function credential_touch_v1(p_api_keys uuid[], p_runner_tokens uuid[])
@@ -1280,6 +1536,19 @@ create function run_append_v2(p_tenants text, p_items json, p_seg_item integer[]
 grant execute on function run_append_v2(p_tenants text, p_items json, p_seg_item integer[], p_seg_count integer[], p_seg_delta boolean[], p_seg_at integer[], p_seg_bytes integer[], p_lease_ms integer, p_checkpoints json, p_writes json, p_blobs json, p_steps json, p_data bytea) to fairlead_app;
 grant execute on function run_append_v2(p_tenants text, p_items json, p_seg_item integer[], p_seg_count integer[], p_seg_delta boolean[], p_seg_at integer[], p_seg_bytes integer[], p_lease_ms integer, p_checkpoints json, p_writes json, p_blobs json, p_steps json, p_data bytea) to fairlead_sweeper;
 
+-- function run_cancel_budget_v1 of owner
+create function run_cancel_budget_v1(p_tenant uuid, p_run uuid, p_end bytea, p_end_count integer)
+  returns run_moved
+  language plpgsql volatile
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 653 characters, md5 b72a63305b939ba7fd5913b94136f0af;
+grant execute on function run_cancel_budget_v1(p_tenant uuid, p_run uuid, p_end bytea, p_end_count integer) to fairlead_app;
+grant execute on function run_cancel_budget_v1(p_tenant uuid, p_run uuid, p_end bytea, p_end_count integer) to fairlead_sweeper;
+
 -- function run_cancel_halted_v1 of owner
 create function run_cancel_halted_v1(p_tenant uuid, p_run uuid, p_end bytea, p_end_count integer)
   returns run_moved
@@ -1400,6 +1669,14 @@ create function run_create_claim_v2(p_tenants text, p_items json, p_input bytea[
 grant execute on function run_create_claim_v2(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer, p_threads boolean, p_claims json, p_offer_ms integer) to fairlead_app;
 grant execute on function run_create_claim_v2(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer, p_threads boolean, p_claims json, p_offer_ms integer) to fairlead_sweeper;
 
+-- function run_create_claim_v3 of owner
+create function run_create_claim_v3(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer, p_threads boolean, p_claims json, p_offer_ms integer)
+  returns TABLE(created run_created, claimed run_claimed)
+  language plpgsql volatile
+  -- body of 877 characters, md5 42c59e9a0eef395d30b9116ae103d32c;
+grant execute on function run_create_claim_v3(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer, p_threads boolean, p_claims json, p_offer_ms integer) to fairlead_app;
+grant execute on function run_create_claim_v3(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer, p_threads boolean, p_claims json, p_offer_ms integer) to fairlead_sweeper;
+
 -- function run_create_items_v1 of owner
 create function run_create_items_v1(p_items json)
   returns TABLE(ord integer, tenant_id uuid, run_id uuid, run_id_chosen boolean, thread_id uuid, thread_mode text, thread_metadata json, agent_id uuid, graph_id text, pool_id uuid, kind text, purpose text, strategy text, resume text, resume_ids text[], max_attempts integer, recovery text, queue_timeout_ms bigint, run_timeout_ms bigint, due_ms bigint, metadata json, stream_modes text[], stream_subgraphs boolean, stream_resumable boolean, interrupt_before text[], interrupt_after text[], on_disconnect text, delete_thread boolean, from_checkpoint_id text, credential_id uuid, request_hash bytea, idempotency_key text, traceparent text)
@@ -1427,7 +1704,7 @@ grant execute on function run_create_v1(p_tenants text, p_items json, p_input by
 grant execute on function run_create_v1(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer) to fairlead_sweeper;
 
 -- function run_create_v2 of owner
-create function run_create_v2(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer, p_threads boolean)
+create function run_create_v2(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer, p_threads boolean, p_refused integer[] DEFAULT NULL::integer[])
   returns TABLE(ord integer, verdict text, run_id uuid, is_head boolean, is_admitted boolean, base_seq bigint, created timestamp with time zone, open_interrupts text[], blocking_run uuid)
   language plpgsql volatile
   set enable_seqscan=off
@@ -1435,9 +1712,22 @@ create function run_create_v2(p_tenants text, p_items json, p_input bytea[], p_c
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 8032 characters, md5 bfd89d866006d214ee6535513445bdef;
-grant execute on function run_create_v2(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer, p_threads boolean) to fairlead_app;
-grant execute on function run_create_v2(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer, p_threads boolean) to fairlead_sweeper;
+  -- body of 8088 characters, md5 d5461fa9bfd91332c6490955b264b8f1;
+grant execute on function run_create_v2(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer, p_threads boolean, p_refused integer[]) to fairlead_app;
+grant execute on function run_create_v2(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer, p_threads boolean, p_refused integer[]) to fairlead_sweeper;
+
+-- function run_create_v3 of owner
+create function run_create_v3(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer, p_threads boolean)
+  returns TABLE(ord integer, verdict text, run_id uuid, is_head boolean, is_admitted boolean, base_seq bigint, created timestamp with time zone, open_interrupts text[], blocking_run uuid)
+  language plpgsql volatile
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 411 characters, md5 da52d4b46c0ab990f7f06d959c4e2055;
+grant execute on function run_create_v3(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer, p_threads boolean) to fairlead_app;
+grant execute on function run_create_v3(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window integer, p_threads boolean) to fairlead_sweeper;
 
 -- function run_cut_leases_v1 of owner
 create function run_cut_leases_v1(p_items json, p_ms integer)
@@ -1500,7 +1790,7 @@ create function run_extras_v2(p_open boolean[], p_tenant uuid[], p_run uuid[], p
   set enable_mergejoin=off
   set plan_cache_mode=force_generic_plan
   set jit=off
-  -- body of 3307 characters, md5 473ec3ac3ed499242ba04bbc99f9b44d;
+  -- body of 3406 characters, md5 b4a98d6ef5a5e87ecf017a69ca01859f;
 grant execute on function run_extras_v2(p_open boolean[], p_tenant uuid[], p_run uuid[], p_thread uuid[], p_attempt integer[], p_checkpoints json, p_writes json, p_blobs json, p_steps json, p_data bytea) to fairlead_app;
 grant execute on function run_extras_v2(p_open boolean[], p_tenant uuid[], p_run uuid[], p_thread uuid[], p_attempt integer[], p_checkpoints json, p_writes json, p_blobs json, p_steps json, p_data bytea) to fairlead_sweeper;
 
@@ -1745,6 +2035,19 @@ create function run_undo(p_tenant uuid, p_run uuid)
 grant execute on function run_undo(p_tenant uuid, p_run uuid) to fairlead_app;
 grant execute on function run_undo(p_tenant uuid, p_run uuid) to fairlead_sweeper;
 
+-- function run_used_v1 of owner
+create function run_used_v1(p_tenant uuid, p_run uuid)
+  returns TABLE(tokens bigint, nano bigint, is_bad boolean, unpriced boolean)
+  language sql stable
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 741 characters, md5 82d281442741c1fe0da0487fe953aae2;
+grant execute on function run_used_v1(p_tenant uuid, p_run uuid) to fairlead_app;
+grant execute on function run_used_v1(p_tenant uuid, p_run uuid) to fairlead_sweeper;
+
 -- function runner_token_find_v1 of fairlead_sweeper
 create function runner_token_find_v1(p_public_id text)
   returns TABLE(tenant_id uuid, id uuid, kind text, secret_hash bytea, previous_hash bytea, previous_expires_at timestamp with time zone, expires_at timestamp with time zone, revoked_at timestamp with time zone)
@@ -1828,3 +2131,16 @@ create function tool_decide_v1(p_tenants text, p_items json)
   set jit=off
   -- body of 3264 characters, md5 223e5b7b47ae98422b46f8813081c719;
 grant execute on function tool_decide_v1(p_tenants text, p_items json) to fairlead_app;
+
+-- function usage_note_v1 of owner
+create function usage_note_v1()
+  returns trigger
+  language plpgsql volatile
+  set enable_seqscan=off
+  set enable_hashjoin=off
+  set enable_mergejoin=off
+  set plan_cache_mode=force_generic_plan
+  set jit=off
+  -- body of 1588 characters, md5 e23fad0ff3614ffb07a1e9add7b8d631;
+grant execute on function usage_note_v1() to fairlead_app;
+grant execute on function usage_note_v1() to fairlead_sweeper;

@@ -19,6 +19,7 @@ import { dispatchTotal } from "./platform/metrics.js";
 import { uuidv7 } from "./platform/random.js";
 import { startRunnerNotes } from "./runner-bridge/note-runners.js";
 import { type Bridge, startBridge } from "./runner-bridge/server.js";
+import { createBudgetedTenants } from "./runs/budgeted-tenants.js";
 import { createFeeds, type Feeds } from "./runs/feeds.js";
 import { createParked, type Parked } from "./runs/parked.js";
 import { createStops, type Plane } from "./runs/plane.js";
@@ -136,6 +137,7 @@ async function assemble(config: Config, log: Log, services: Service[]): Promise<
     limits,
     denials,
     tools: createToolGate(stores, decisions, clock),
+    budgeted: createBudgetedTenants(stores, systemClock),
     clock,
     log,
   };

@@ -34,6 +34,7 @@ export const errorTable = {
     grpc: "FAILED_PRECONDITION",
     title: "The secret of before the last rotation still works.",
   },
+  BUDGET_EXCEEDED: { http: 402, grpc: "RESOURCE_EXHAUSTED", title: "The budget for these runs is used up." },
   HALTED: { http: 403, grpc: "FAILED_PRECONDITION", title: "New runs are stopped here by an administrator." },
   MEMBER_EXISTS: { http: 409, grpc: "ALREADY_EXISTS", title: "Somebody with this address is a member already." },
   SECRET_EXISTS: { http: 409, grpc: "ALREADY_EXISTS", title: "There is a secret with this name already." },

@@ -13,6 +13,7 @@ export type SessionId = Id<"session">;
 export type HaltId = Id<"halt">;
 export type SecretId = Id<"secret">;
 export type DataKeyId = Id<"dataKey">;
+export type BudgetId = Id<"budget">;
 
 /** The tenant that owns the shared pool of runners. */
 export const operatorTenantId = "00000000-0000-7000-8000-000000000000" as TenantId;

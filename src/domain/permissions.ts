@@ -55,6 +55,16 @@ export const permissionTable = {
     "owner",
     "admin",
   ]),
+  "budgets:read": row("Budgets", "see", "See budgets and prices, what is used and what is left", "admin:read", [
+    ...governors,
+    "billing_admin",
+    "developer",
+  ]),
+  "budgets:write": row("Budgets", "change", "Set budgets and the prices of models", "admin:write", [
+    "owner",
+    "admin",
+    "billing_admin",
+  ]),
   "halts:read": row("Halts", "see", "See what is stopped, by whom and why", "admin:read", set),
   "halts:write": row("Halts", "set", "Stop a tenant, an agent or a kind of program at once", "admin:write", [
     ...security,

@@ -5,7 +5,6 @@ import type { Scope } from "../domain/scope.js";
 import { uuidv7 } from "../platform/random.js";
 import type { Agent } from "../store/agents.js";
 import type { Created, CreateItem } from "../store/run-path/create.js";
-import { admit } from "./admit.js";
 import type { Plane } from "./plane.js";
 import { wakeRun } from "./publish.js";
 
@@ -92,7 +91,6 @@ export async function createRun(plane: Plane, scope: Scope, input: CreateRun): P
     idempotencyKey: input.idempotencyKey,
     traceparent: input.traceparent,
   };
-  await admit(plane, scope, item);
   return settleCreate(plane, item, await plane.path.create(item));
 }
 
@@ -119,6 +117,8 @@ export function settleCreate(plane: Plane, item: CreateItem, created: Created): 
       throw new DomainError("IDEMPOTENCY_MISMATCH", undefined, { runId: created.runId });
     case "halted":
       throw new DomainError("HALTED");
+    case "over_budget":
+      throw new DomainError("BUDGET_EXCEEDED");
     case "thread_not_found":
       throw new DomainError(
         "THREAD_NOT_FOUND",

@@ -5,7 +5,6 @@ import type { Finished, FinishItem } from "../store/run-path/finish.js";
 import { endFrames, type RunFailure } from "./control-frames.js";
 import type { Plane } from "./plane.js";
 import { publishChunk, wakeRun } from "./publish.js";
-import { settle } from "./settle.js";
 
 export type FinishRun = Omit<FinishItem, "end" | "endCount" | "error" | "threadInterrupts" | "reason"> & {
   readonly status: FinalRunState;
@@ -24,7 +23,6 @@ export async function finishRun(plane: Plane, input: FinishRun): Promise<Finishe
     error: input.failure ? JSON.stringify(input.failure) : null,
     threadInterrupts: input.status === "waiting" ? threadInterrupts(input) : null,
   };
-  await settle(plane, item);
   const finished = await plane.path.finish(item);
   if (finished.verdict === "recorded") {
     const key = runKey(input.tenantId, input.runId);

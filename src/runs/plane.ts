@@ -14,6 +14,7 @@ import type { Limits } from "../platform/config.js";
 import type { Log } from "../platform/log.js";
 import type { Stores } from "../store/client.js";
 import type { RunPath } from "../store/run-path/path.js";
+import type { BudgetedTenants } from "./budgeted-tenants.js";
 import type { Feeds, LogChunk, RunEnd } from "./feeds.js";
 import type { Parked } from "./parked.js";
 import type { AgentResolver } from "./resolve-agent.js";
@@ -30,6 +31,7 @@ export interface Plane {
   readonly limits: Limits;
   readonly denials: Denials;
   readonly tools: ToolGate;
+  readonly budgeted: BudgetedTenants;
   readonly clock: Clock;
   readonly log: Log;
 }

@@ -6,6 +6,7 @@ import { conditionOperators, ruleEffects } from "../domain/tool-rules.js";
 import { auditVerdicts } from "../governance/audit/check-chain.js";
 import { decisionReasons, reaches } from "../governance/tool-policy/decide.js";
 import { auditOutcomes } from "../store/audit.js";
+import { budgetPeriods, budgetScopes, budgetUnits } from "../store/budgets.js";
 import { haltModes, haltScopes } from "../store/halts.js";
 import { memberStatuses } from "../store/members.js";
 import { builder } from "./builder.js";
@@ -74,3 +75,12 @@ export const ToolReachEnum = builder.enumType("ToolReach", {
   description: "Whether the arguments of a call decide about it.",
   values: valuesOf(reaches),
 });
+export const BudgetUnitEnum = builder.enumType("BudgetUnit", {
+  description: "USD counts nanodollars (1e-9 USD).",
+  values: valuesOf(budgetUnits),
+});
+export const BudgetScopeEnum = builder.enumType("BudgetScope", {
+  description: "Whose runs it covers: all, an agent's, or those that were started with a key.",
+  values: valuesOf(budgetScopes),
+});
+export const BudgetPeriodEnum = builder.enumType("BudgetPeriod", { values: valuesOf(budgetPeriods) });

@@ -52,6 +52,7 @@ const callersFault = new Set([
   "MEMBER_EXISTS",
   "LAST_OWNER",
   "HALTED",
+  "BUDGET_EXCEEDED",
 ]);
 
 /** The outcome of a verb, or what the caller did wrong. The payload is read after the act, in a transaction that sees it. */

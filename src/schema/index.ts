@@ -12,6 +12,8 @@ import "./service-account.js";
 import "./api-key.js";
 import "./runner-token.js";
 import "./runner.js";
+import "./budget.js";
+import "./model-price.js";
 import "./halt.js";
 import "./tool-policy.js";
 import "./tool.js";

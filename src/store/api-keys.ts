@@ -45,3 +45,8 @@ export async function knownAgents(tx: TenantTx, ids: readonly string[]): Promise
   ]);
   return new Set(rows.map(({ id }) => id));
 }
+
+export async function knowsApiKey(tx: TenantTx, id: CredentialId): Promise<boolean> {
+  const rows = await tx.query("select 1 from api_key where tenant_id = $1 and id = $2", [tx.scope.tenantId, id]);
+  return rows.length > 0;
+}

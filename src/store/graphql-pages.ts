@@ -56,6 +56,8 @@ const sorts = {
   toolPolicyVersion: newestFirst("tool_policy_version"),
   tool: newestFirst("tool"),
   toolDecision: newestFirst("tool_decision"),
+  budget: newestFirst("budget"),
+  modelPrice: newestFirst("model_price"),
   auditEvent: newestFirst("audit_event", "seq"),
   step: { table: "step", key: "started_at", idType: "text", ascending: true, fixed: [] } satisfies Sorted,
 } as const satisfies Record<string, Sorted>;

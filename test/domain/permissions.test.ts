@@ -54,9 +54,11 @@ test("an Owner may everything, and nobody else may unmake one", () => {
   expect(roles.filter((role) => allows({ scopes: all, role }, "owners:write"))).toEqual(["owner"]);
 });
 
-test("who only looks changes nothing", () => {
-  for (const role of ["viewer", "auditor", "approver", "billing_admin"] as const)
-    expect(permissions.filter((name) => !name.endsWith(":read") && allows({ scopes: all, role }, name))).toEqual([]);
+test("who only looks changes nothing, and who minds the money changes budgets", () => {
+  const changes = (role: Role) =>
+    permissions.filter((name) => !name.endsWith(":read") && allows({ scopes: all, role }, name));
+  for (const role of ["viewer", "auditor", "approver"] as const) expect(changes(role)).toEqual([]);
+  expect(changes("billing_admin")).toEqual(["budgets:write"]);
 });
 
 test("rights that are given away are the giver's own", () => {

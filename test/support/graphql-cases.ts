@@ -14,6 +14,8 @@ export const nodePermissions: Record<string, Permission> = {
   ApiKey: "api_keys:read",
   RunnerToken: "runner_tokens:read",
   Runner: "runners:read",
+  Budget: "budgets:read",
+  ModelPrice: "budgets:read",
   Halt: "halts:read",
   ToolPolicyVersion: "policies:read",
   Tool: "policies:read",
@@ -94,6 +96,9 @@ export const queries: Record<string, Case | Case[]> = {
   runnerToken: lookUp("runnerToken", "RunnerToken", "runner_tokens:read"),
   runnerTokens: list("runnerTokens", "runner_tokens:read", "RunnerToken"),
   runners: list("runners", "runners:read", "Runner"),
+  budget: lookUp("budget", "Budget", "budgets:read"),
+  budgets: list("budgets", "budgets:read", "Budget"),
+  modelPrices: list("modelPrices", "budgets:read", "ModelPrice"),
   halt: lookUp("halt", "Halt", "halts:read"),
   halts: list("halts", "halts:read", "Halt"),
   toolPolicy: {
@@ -203,6 +208,30 @@ export const mutations: Record<string, Case | Case[]> = {
   runnerTokenCreate: create("runnerTokenCreate", "runnerToken", "runner_tokens:write", 'name: "n", kind: "k"'),
   runnerTokenRotate: change("runnerTokenRotate", "runnerToken", "RunnerToken", "runner_tokens:write"),
   runnerTokenRevoke: change("runnerTokenRevoke", "runnerToken", "RunnerToken", "runner_tokens:write"),
+  budgetCreate: [
+    create(
+      ...(["budgetCreate", "budget", "budgets:write"] as const),
+      'name: "n", unit: RUNS, scope: TENANT, period: DAY, amount: "1000000"',
+    ),
+    ...(["Agent", "ApiKey"] as const).map((type) => ({
+      may: "budgets:write" as const,
+      takes: type,
+      query: (id: string) =>
+        `mutation { budgetCreate(input: {name: "n", unit: RUNS, period: DAY, amount: 1000000, ${
+          type === "Agent" ? "scope: AGENT, agentId" : "scope: KEY, apiKeyId"
+        }: "${relayId(type, id)}"}) { budget { uuid } userErrors { code field message } } }`,
+      own: ({ data }: GraphqlAnswer) => data.budgetCreate.userErrors.length === 0,
+    })),
+  ],
+  budgetUpdate: change(
+    ...(["budgetUpdate", "budget", "Budget", "budgets:write"] as const),
+    ', name: "other", expectedVersion: 1',
+  ),
+  budgetArchive: change("budgetArchive", "budget", "Budget", "budgets:write"),
+  modelPriceSet: create(
+    ...(["modelPriceSet", "modelPrice", "budgets:write"] as const),
+    'model: "m", inputPico: 1, outputPico: 1',
+  ),
   haltCreate: [
     create("haltCreate", "halt", "halts:write", 'scope: KIND, kind: "nobody", reason: "r"'),
     {

@@ -18,7 +18,7 @@ import { openStores, type Stores } from "../../src/store/client.js";
 import { type Appended, appendEvents } from "../../src/store/run-path/append.js";
 import { type Claimed, claimRuns } from "../../src/store/run-path/claim.js";
 import { type CreateItem, createRuns } from "../../src/store/run-path/create.js";
-import { noExtras } from "../../src/store/run-path/extras.js";
+import { type Extras, noExtras } from "../../src/store/run-path/extras.js";
 import { type Finished, finishRuns } from "../../src/store/run-path/finish.js";
 import { cancelRunRow, type RunMoved, type TakeBackCause, takeBackRun } from "../../src/store/run-path/moves.js";
 import { withTenantTx } from "../../src/store/tx.js";
@@ -45,6 +45,8 @@ export interface RunMoves {
     fence: number,
     status: FinalRunState,
     total: number,
+    /** Usages of model calls by the model's name, as JSON. */
+    usages?: readonly (readonly [model: string, usage: string])[],
   ): Promise<Finished>;
   cancel(runId: RunId, forceFence?: number): Promise<RunMoved>;
   takeBack(runId: RunId, fence: number, cause: TakeBackCause): Promise<RunMoved>;
@@ -134,11 +136,19 @@ export async function openRunMoves(database: TestDatabase, slug: string): Promis
       const item = { tenantId, runId, fence, queue, first, segments, extras: noExtras };
       return alone(await appendEvents(stores.path, [item], false, 60_000));
     },
-    finish: async ({ runId, threadId }, fence, status, total) => {
+    finish: async ({ runId, threadId }, fence, status, total, usages = []) => {
       const end = endOf(status);
       const item = {
         ...{ tenantId, runId, threadId, fence, queue, purpose: "run" as const, total, tailFirst: total + 1, tail: [] },
-        ...{ extras: noExtras, end: end.bytes, endCount: end.count, status, reason: "", error: null, next: ["a"] },
+        ...{
+          extras: { ...noExtras, steps: usages.map(stepOf) },
+          end: end.bytes,
+          endCount: end.count,
+          status,
+          reason: "",
+          error: null,
+          next: ["a"],
+        },
         ...{ values: Buffer.from("{}"), interrupts: [], threadInterrupts: null },
       };
       return alone(await finishRuns(stores.path, [item], false));
@@ -175,5 +185,13 @@ export async function openRunMoves(database: TestDatabase, slug: string): Promis
         ),
       ),
     close: stores.close,
+  };
+}
+
+/** A model call that has ended. */
+export function stepOf([model, usage]: readonly [model: string, usage: string], n: number): Extras["steps"][number] {
+  return {
+    ...{ id: `call-${n}`, parentId: "", kind: "model", name: model, status: "success", namespace: [] },
+    ...{ startedMs: now, endedMs: now + 1, usage, error: "" },
   };
 }

@@ -85,6 +85,12 @@ async function fill(tenant: TestTenant): Promise<Things> {
   const token = await ask(
     'mutation { runnerTokenCreate(input: {name: "t", kind: "typescript"}) { runnerToken { uuid } secret } }',
   );
+  const budget = await ask(
+    'mutation { budgetCreate(input: {name: "b", unit: TOKENS, scope: TENANT, period: DAY, amount: 1000000}) { budget { uuid } } }',
+  );
+  const price = await ask(
+    'mutation { modelPriceSet(input: {model: "mine", inputPico: 1, outputPico: 1}) { modelPrice { uuid } } }',
+  );
   const halt = await ask('mutation { haltCreate(input: {scope: KIND, kind: "other", reason: "r"}) { halt { uuid } } }');
   const seen = await ask(
     "{ tenant { id } agents { nodes { uuid } } apiKeys { nodes { uuid } } auditEvents { nodes { id } } runs { nodes { steps { nodes { id } } } } }",
@@ -116,6 +122,8 @@ async function fill(tenant: TestTenant): Promise<Things> {
       Member: member.id,
       ServiceAccount: await createServiceAccount(officeOf(world), systemScope(tenant.id), account, null),
       ...(await toolThings(tenant, agent, run?.run_id as string)),
+      Budget: budget.data.budgetCreate.budget.uuid,
+      ModelPrice: price.data.modelPriceSet.modelPrice.uuid,
       Halt: halt.data.haltCreate.halt.uuid,
       Tenant: tenant.id,
       Agent: agent,
@@ -292,6 +300,7 @@ test("lists hold the caller's own rows only", async () => {
          apiKeys(last: 100) { nodes { id } } members(first: 100) { nodes { id } } serviceAccounts(first: 100) { nodes { id } } runnerTokens(first: 100) { nodes { id } } runners(first: 100) { nodes { id } }
          halts(first: 100) { nodes { id } } toolPolicyVersions(first: 100) { nodes { id } }
          tools(first: 100) { nodes { id } } toolDecisions(first: 100) { nodes { id } } auditEvents(first: 100) { nodes { id targetId } } }`,
+         budgets(first: 100) { nodes { id current { posted } } } modelPrices(first: 100) { nodes id } halts(first: 100) { nodes { id } } auditEvents(first: 100) { nodes id targetId } }`,
     );
     expect(answer.errors).toEqual([]);
     const text = JSON.stringify(answer.data);

@@ -56,8 +56,9 @@ create function run_halted_v1(p_tenant uuid, p_agent uuid, p_kind text, p_mode t
     and case h.scope when 'tenant' then true when 'agent' then h.agent_id = p_agent else h.kind = p_kind end)
 $$;
 
--- `p_threads`: some of the runs are for a thread that is not made for them alone.
-create function run_create_v2(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window int, p_threads boolean)
+-- `p_threads`: some of the runs are for a thread that is not made for them alone. `p_refused`: places of runs that may not be created, though they may be
+-- repetitions of some that were.
+create function run_create_v2(p_tenants text, p_items json, p_input bytea[], p_command bytea[], p_config bytea[], p_context bytea[], p_state_update bytea[], p_window int, p_threads boolean, p_refused int[] default null)
 returns table (ord int, verdict text, run_id uuid, is_head boolean, is_admitted boolean, base_seq bigint, created timestamptz, open_interrupts text[], blocking_run uuid)
 language plpgsql as $$
 #variable_conflict use_column
@@ -110,6 +111,7 @@ begin
       case
         when l.prior is not null then case when (l.prior)[2]::boolean then 'replayed' else 'mismatch' end
         when i.ord = any (v_halted) then 'halted'
+        when i.ord = any (p_refused) then 'over_budget'
         when l.thread_last is null then 'thread_not_found'
         when l.head_run is not null and i.strategy = 'reject' then 'thread_busy'
         when not l.has_checkpoint then 'checkpoint_not_found'

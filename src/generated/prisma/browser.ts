@@ -33,8 +33,38 @@ export type ApiKey = Prisma.ApiKeyModel
  */
 export type Member = Prisma.MemberModel
 /**
- * Model Halt
+ * Model Budget
  * A program that acts in a tenant under a role of its own.
+ * How much may be used in a window of time. Windows, holds and entries are the path's own, and no model here.
+ */
+export type Budget = Prisma.BudgetModel
+/**
+ * Model UsageEvent
+ * What a step of a run has used, as a fact that outlives it.
+ */
+export type UsageEvent = Prisma.UsageEventModel
+/**
+ * Model BudgetWindow
+ * A budget's window of time: what its folded entries say.
+ */
+export type BudgetWindow = Prisma.BudgetWindowModel
+/**
+ * Model BudgetHold
+ * What a run holds of a budget from its creation until its end.
+ */
+export type BudgetHold = Prisma.BudgetHoldModel
+/**
+ * Model BudgetEntry
+ * The ledger: every change of what is held and posted.
+ */
+export type BudgetEntry = Prisma.BudgetEntryModel
+/**
+ * Model ModelPrice
+ * What a token of a model costs from a moment on, in picodollars.
+ */
+export type ModelPrice = Prisma.ModelPriceModel
+/**
+ * Model Halt
  * What a tenant's admins have stopped.
  */
 export type Halt = Prisma.HaltModel

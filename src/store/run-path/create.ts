@@ -53,6 +53,7 @@ export type CreateVerdict =
   | "replayed"
   | "mismatch"
   | "halted"
+  | "over_budget"
   | "thread_not_found"
   | "thread_busy"
   | "checkpoint_not_found"
@@ -86,10 +87,10 @@ interface Row extends ClaimedRow {
 const bytes = (text: string | null): Buffer | null => (text === null ? null : Buffer.from(text));
 
 const createOnly = `select verdict, run_id as created_run_id, is_head, is_admitted, created as created_at, open_interrupts, blocking_run
-  from run_create_v2($1, $2, $3, $4, $5, $6, $7, $8, $9)`;
+  from run_create_v3($1, $2, $3, $4, $5, $6, $7, $8, $9)`;
 const createAndClaim = `select (created).verdict, (created).run_id as created_run_id, (created).is_head, (created).is_admitted, (created).created as created_at,
   (created).open_interrupts, (created).blocking_run, ${claimedColumnsOf("claimed")}
-  from run_create_claim_v2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`;
+  from run_create_claim_v3($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`;
 
 export interface CreateLimits {
   /** Runs of an agent that may be admitted and unclaimed, by weight of the tenant. */
@@ -182,9 +183,9 @@ async function createBatch(
   ];
   const result =
     claims.length === 0
-      ? await pool.query<Row>({ name: "run_create_v2", text: createOnly, values })
+      ? await pool.query<Row>({ name: "run_create_v3", text: createOnly, values })
       : await pool.query<Row>({
-          name: "run_create_claim_v2",
+          name: "run_create_claim_v3",
           text: createAndClaim,
           values: [...values, JSON.stringify(claims), limits.offerMs],
         });

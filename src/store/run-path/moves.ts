@@ -102,6 +102,11 @@ export function cancelHaltedRun(pool: pg.Pool, tenantId: TenantId, runId: RunId,
   return move(alone(pool), tenantId, "run_cancel_halted_v1($1, $2, $3, $4)", [tenantId, runId, end.bytes, end.count]);
 }
 
+/** Cancels a running run that has used up its budget; `gone` when it has ended, or was told to stop already. */
+export function cancelOverBudget(pool: pg.Pool, tenantId: TenantId, runId: RunId, end: EndFrames): Promise<RunMoved> {
+  return move(alone(pool), tenantId, "run_cancel_budget_v1($1, $2, $3, $4)", [tenantId, runId, end.bytes, end.count]);
+}
+
 /** lapsed: the offer was not confirmed. lost: the lease ran out. released: the runner gave it back. undelivered: it was claimed and reached no runner. */
 export type TakeBackCause = "lapsed" | "lost" | "released" | "undelivered";
 

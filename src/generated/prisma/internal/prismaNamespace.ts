@@ -400,6 +400,12 @@ export const ModelName = {
   Tenant: 'Tenant',
   ApiKey: 'ApiKey',
   Member: 'Member',
+  Budget: 'Budget',
+  UsageEvent: 'UsageEvent',
+  BudgetWindow: 'BudgetWindow',
+  BudgetHold: 'BudgetHold',
+  BudgetEntry: 'BudgetEntry',
+  ModelPrice: 'ModelPrice',
   Halt: 'Halt',
   DataKey: 'DataKey',
   Secret: 'Secret',
@@ -443,7 +449,7 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
     omit: GlobalOmitOptions
   }
   meta: {
-    modelProps: "tenant" | "apiKey" | "member" | "halt" | "dataKey" | "secret" | "secretVersion" | "serviceAccount" | "session" | "runnerToken" | "createRequest" | "auditEvent" | "auditHead" | "auditCheckpoint" | "agent" | "agentVersion" | "runner" | "thread" | "run" | "step" | "interrupt" | "idempotencyKey" | "runEvent" | "runDelta" | "checkpoint" | "checkpointWrite" | "checkpointBlob" | "toolPolicyVersion" | "toolPolicy" | "tool" | "toolDecision"
+    modelProps: "tenant" | "apiKey" | "member" | "budget" | "usageEvent" | "budgetWindow" | "budgetHold" | "budgetEntry" | "modelPrice" | "halt" | "dataKey" | "secret" | "secretVersion" | "serviceAccount" | "session" | "runnerToken" | "createRequest" | "auditEvent" | "auditHead" | "auditCheckpoint" | "agent" | "agentVersion" | "runner" | "thread" | "run" | "step" | "interrupt" | "idempotencyKey" | "runEvent" | "runDelta" | "checkpoint" | "checkpointWrite" | "checkpointBlob" | "toolPolicyVersion" | "toolPolicy" | "tool" | "toolDecision"
     txIsolationLevel: TransactionIsolationLevel
   }
   model: {
@@ -666,6 +672,450 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         count: {
           args: Prisma.MemberCountArgs<ExtArgs>
           result: runtime.Types.Utils.Optional<Prisma.MemberCountAggregateOutputType> | number
+        }
+      }
+    }
+    Budget: {
+      payload: Prisma.$BudgetPayload<ExtArgs>
+      fields: Prisma.BudgetFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.BudgetFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.BudgetFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetPayload>
+        }
+        findFirst: {
+          args: Prisma.BudgetFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.BudgetFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetPayload>
+        }
+        findMany: {
+          args: Prisma.BudgetFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetPayload>[]
+        }
+        create: {
+          args: Prisma.BudgetCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetPayload>
+        }
+        createMany: {
+          args: Prisma.BudgetCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.BudgetCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetPayload>[]
+        }
+        delete: {
+          args: Prisma.BudgetDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetPayload>
+        }
+        update: {
+          args: Prisma.BudgetUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetPayload>
+        }
+        deleteMany: {
+          args: Prisma.BudgetDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.BudgetUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.BudgetUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetPayload>[]
+        }
+        upsert: {
+          args: Prisma.BudgetUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetPayload>
+        }
+        aggregate: {
+          args: Prisma.BudgetAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateBudget>
+        }
+        groupBy: {
+          args: Prisma.BudgetGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.BudgetGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.BudgetCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.BudgetCountAggregateOutputType> | number
+        }
+      }
+    }
+    UsageEvent: {
+      payload: Prisma.$UsageEventPayload<ExtArgs>
+      fields: Prisma.UsageEventFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.UsageEventFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UsageEventPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.UsageEventFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UsageEventPayload>
+        }
+        findFirst: {
+          args: Prisma.UsageEventFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UsageEventPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.UsageEventFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UsageEventPayload>
+        }
+        findMany: {
+          args: Prisma.UsageEventFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UsageEventPayload>[]
+        }
+        create: {
+          args: Prisma.UsageEventCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UsageEventPayload>
+        }
+        createMany: {
+          args: Prisma.UsageEventCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.UsageEventCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UsageEventPayload>[]
+        }
+        delete: {
+          args: Prisma.UsageEventDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UsageEventPayload>
+        }
+        update: {
+          args: Prisma.UsageEventUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UsageEventPayload>
+        }
+        deleteMany: {
+          args: Prisma.UsageEventDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.UsageEventUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.UsageEventUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UsageEventPayload>[]
+        }
+        upsert: {
+          args: Prisma.UsageEventUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UsageEventPayload>
+        }
+        aggregate: {
+          args: Prisma.UsageEventAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateUsageEvent>
+        }
+        groupBy: {
+          args: Prisma.UsageEventGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.UsageEventGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.UsageEventCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.UsageEventCountAggregateOutputType> | number
+        }
+      }
+    }
+    BudgetWindow: {
+      payload: Prisma.$BudgetWindowPayload<ExtArgs>
+      fields: Prisma.BudgetWindowFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.BudgetWindowFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetWindowPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.BudgetWindowFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetWindowPayload>
+        }
+        findFirst: {
+          args: Prisma.BudgetWindowFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetWindowPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.BudgetWindowFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetWindowPayload>
+        }
+        findMany: {
+          args: Prisma.BudgetWindowFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetWindowPayload>[]
+        }
+        create: {
+          args: Prisma.BudgetWindowCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetWindowPayload>
+        }
+        createMany: {
+          args: Prisma.BudgetWindowCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.BudgetWindowCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetWindowPayload>[]
+        }
+        delete: {
+          args: Prisma.BudgetWindowDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetWindowPayload>
+        }
+        update: {
+          args: Prisma.BudgetWindowUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetWindowPayload>
+        }
+        deleteMany: {
+          args: Prisma.BudgetWindowDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.BudgetWindowUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.BudgetWindowUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetWindowPayload>[]
+        }
+        upsert: {
+          args: Prisma.BudgetWindowUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetWindowPayload>
+        }
+        aggregate: {
+          args: Prisma.BudgetWindowAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateBudgetWindow>
+        }
+        groupBy: {
+          args: Prisma.BudgetWindowGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.BudgetWindowGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.BudgetWindowCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.BudgetWindowCountAggregateOutputType> | number
+        }
+      }
+    }
+    BudgetHold: {
+      payload: Prisma.$BudgetHoldPayload<ExtArgs>
+      fields: Prisma.BudgetHoldFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.BudgetHoldFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetHoldPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.BudgetHoldFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetHoldPayload>
+        }
+        findFirst: {
+          args: Prisma.BudgetHoldFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetHoldPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.BudgetHoldFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetHoldPayload>
+        }
+        findMany: {
+          args: Prisma.BudgetHoldFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetHoldPayload>[]
+        }
+        create: {
+          args: Prisma.BudgetHoldCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetHoldPayload>
+        }
+        createMany: {
+          args: Prisma.BudgetHoldCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.BudgetHoldCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetHoldPayload>[]
+        }
+        delete: {
+          args: Prisma.BudgetHoldDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetHoldPayload>
+        }
+        update: {
+          args: Prisma.BudgetHoldUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetHoldPayload>
+        }
+        deleteMany: {
+          args: Prisma.BudgetHoldDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.BudgetHoldUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.BudgetHoldUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetHoldPayload>[]
+        }
+        upsert: {
+          args: Prisma.BudgetHoldUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetHoldPayload>
+        }
+        aggregate: {
+          args: Prisma.BudgetHoldAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateBudgetHold>
+        }
+        groupBy: {
+          args: Prisma.BudgetHoldGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.BudgetHoldGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.BudgetHoldCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.BudgetHoldCountAggregateOutputType> | number
+        }
+      }
+    }
+    BudgetEntry: {
+      payload: Prisma.$BudgetEntryPayload<ExtArgs>
+      fields: Prisma.BudgetEntryFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.BudgetEntryFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetEntryPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.BudgetEntryFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetEntryPayload>
+        }
+        findFirst: {
+          args: Prisma.BudgetEntryFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetEntryPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.BudgetEntryFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetEntryPayload>
+        }
+        findMany: {
+          args: Prisma.BudgetEntryFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetEntryPayload>[]
+        }
+        create: {
+          args: Prisma.BudgetEntryCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetEntryPayload>
+        }
+        createMany: {
+          args: Prisma.BudgetEntryCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.BudgetEntryCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetEntryPayload>[]
+        }
+        delete: {
+          args: Prisma.BudgetEntryDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetEntryPayload>
+        }
+        update: {
+          args: Prisma.BudgetEntryUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetEntryPayload>
+        }
+        deleteMany: {
+          args: Prisma.BudgetEntryDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.BudgetEntryUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.BudgetEntryUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetEntryPayload>[]
+        }
+        upsert: {
+          args: Prisma.BudgetEntryUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$BudgetEntryPayload>
+        }
+        aggregate: {
+          args: Prisma.BudgetEntryAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateBudgetEntry>
+        }
+        groupBy: {
+          args: Prisma.BudgetEntryGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.BudgetEntryGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.BudgetEntryCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.BudgetEntryCountAggregateOutputType> | number
+        }
+      }
+    }
+    ModelPrice: {
+      payload: Prisma.$ModelPricePayload<ExtArgs>
+      fields: Prisma.ModelPriceFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.ModelPriceFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ModelPricePayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.ModelPriceFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ModelPricePayload>
+        }
+        findFirst: {
+          args: Prisma.ModelPriceFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ModelPricePayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.ModelPriceFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ModelPricePayload>
+        }
+        findMany: {
+          args: Prisma.ModelPriceFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ModelPricePayload>[]
+        }
+        create: {
+          args: Prisma.ModelPriceCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ModelPricePayload>
+        }
+        createMany: {
+          args: Prisma.ModelPriceCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.ModelPriceCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ModelPricePayload>[]
+        }
+        delete: {
+          args: Prisma.ModelPriceDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ModelPricePayload>
+        }
+        update: {
+          args: Prisma.ModelPriceUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ModelPricePayload>
+        }
+        deleteMany: {
+          args: Prisma.ModelPriceDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.ModelPriceUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.ModelPriceUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ModelPricePayload>[]
+        }
+        upsert: {
+          args: Prisma.ModelPriceUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ModelPricePayload>
+        }
+        aggregate: {
+          args: Prisma.ModelPriceAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateModelPrice>
+        }
+        groupBy: {
+          args: Prisma.ModelPriceGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.ModelPriceGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.ModelPriceCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.ModelPriceCountAggregateOutputType> | number
         }
       }
     }
@@ -2835,6 +3285,101 @@ export const MemberScalarFieldEnum = {
 export type MemberScalarFieldEnum = (typeof MemberScalarFieldEnum)[keyof typeof MemberScalarFieldEnum]
 
 
+export const BudgetScalarFieldEnum = {
+  tenantId: 'tenantId',
+  id: 'id',
+  name: 'name',
+  unit: 'unit',
+  scope: 'scope',
+  agentId: 'agentId',
+  apiKeyId: 'apiKeyId',
+  period: 'period',
+  zone: 'zone',
+  amount: 'amount',
+  runHold: 'runHold',
+  hard: 'hard',
+  version: 'version',
+  createdBy: 'createdBy',
+  createdAt: 'createdAt',
+  archivedAt: 'archivedAt'
+} as const
+
+export type BudgetScalarFieldEnum = (typeof BudgetScalarFieldEnum)[keyof typeof BudgetScalarFieldEnum]
+
+
+export const UsageEventScalarFieldEnum = {
+  tenantId: 'tenantId',
+  runId: 'runId',
+  attempt: 'attempt',
+  stepId: 'stepId',
+  model: 'model',
+  inputTokens: 'inputTokens',
+  outputTokens: 'outputTokens',
+  cacheReadTokens: 'cacheReadTokens',
+  isBad: 'isBad',
+  agentId: 'agentId',
+  credentialId: 'credentialId',
+  at: 'at'
+} as const
+
+export type UsageEventScalarFieldEnum = (typeof UsageEventScalarFieldEnum)[keyof typeof UsageEventScalarFieldEnum]
+
+
+export const BudgetWindowScalarFieldEnum = {
+  tenantId: 'tenantId',
+  budgetId: 'budgetId',
+  startsAt: 'startsAt',
+  posted: 'posted',
+  held: 'held'
+} as const
+
+export type BudgetWindowScalarFieldEnum = (typeof BudgetWindowScalarFieldEnum)[keyof typeof BudgetWindowScalarFieldEnum]
+
+
+export const BudgetHoldScalarFieldEnum = {
+  tenantId: 'tenantId',
+  runId: 'runId',
+  budgetId: 'budgetId',
+  startsAt: 'startsAt',
+  amount: 'amount',
+  settledAt: 'settledAt'
+} as const
+
+export type BudgetHoldScalarFieldEnum = (typeof BudgetHoldScalarFieldEnum)[keyof typeof BudgetHoldScalarFieldEnum]
+
+
+export const BudgetEntryScalarFieldEnum = {
+  tenantId: 'tenantId',
+  position: 'position',
+  budgetId: 'budgetId',
+  startsAt: 'startsAt',
+  runId: 'runId',
+  kind: 'kind',
+  held: 'held',
+  posted: 'posted',
+  estimated: 'estimated',
+  at: 'at',
+  folded: 'folded'
+} as const
+
+export type BudgetEntryScalarFieldEnum = (typeof BudgetEntryScalarFieldEnum)[keyof typeof BudgetEntryScalarFieldEnum]
+
+
+export const ModelPriceScalarFieldEnum = {
+  tenantId: 'tenantId',
+  model: 'model',
+  effectiveFrom: 'effectiveFrom',
+  inputPico: 'inputPico',
+  outputPico: 'outputPico',
+  cacheReadPico: 'cacheReadPico',
+  id: 'id',
+  createdBy: 'createdBy',
+  createdAt: 'createdAt'
+} as const
+
+export type ModelPriceScalarFieldEnum = (typeof ModelPriceScalarFieldEnum)[keyof typeof ModelPriceScalarFieldEnum]
+
+
 export const HaltScalarFieldEnum = {
   tenantId: 'tenantId',
   id: 'id',
@@ -3105,6 +3650,8 @@ export const RunScalarFieldEnum = {
   leaseUntil: 'leaseUntil',
   endedFence: 'endedFence',
   cancelRequestedAt: 'cancelRequestedAt',
+  cancelCause: 'cancelCause',
+  budgeted: 'budgeted',
   cancelAction: 'cancelAction',
   threadHead: 'threadHead',
   threadBase: 'threadBase',
@@ -3447,20 +3994,6 @@ export type ListBytesFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaMode
 
 
 /**
- * Reference to a field of type 'Json'
- */
-export type JsonFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'Json'>
-    
-
-
-/**
- * Reference to a field of type 'QueryMode'
- */
-export type EnumQueryModeFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'QueryMode'>
-    
-
-
-/**
  * Reference to a field of type 'BigInt'
  */
 export type BigIntFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'BigInt'>
@@ -3478,6 +4011,20 @@ export type ListBigIntFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaMod
  * Reference to a field of type 'Boolean'
  */
 export type BooleanFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'Boolean'>
+    
+
+
+/**
+ * Reference to a field of type 'Json'
+ */
+export type JsonFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'Json'>
+    
+
+
+/**
+ * Reference to a field of type 'QueryMode'
+ */
+export type EnumQueryModeFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'QueryMode'>
     
 
 
@@ -3648,6 +4195,12 @@ export type GlobalOmitConfig = {
   tenant?: Prisma.TenantOmit
   apiKey?: Prisma.ApiKeyOmit
   member?: Prisma.MemberOmit
+  budget?: Prisma.BudgetOmit
+  usageEvent?: Prisma.UsageEventOmit
+  budgetWindow?: Prisma.BudgetWindowOmit
+  budgetHold?: Prisma.BudgetHoldOmit
+  budgetEntry?: Prisma.BudgetEntryOmit
+  modelPrice?: Prisma.ModelPriceOmit
   halt?: Prisma.HaltOmit
   dataKey?: Prisma.DataKeyOmit
   secret?: Prisma.SecretOmit

@@ -54,6 +54,12 @@ export const ModelName = {
   Tenant: 'Tenant',
   ApiKey: 'ApiKey',
   Member: 'Member',
+  Budget: 'Budget',
+  UsageEvent: 'UsageEvent',
+  BudgetWindow: 'BudgetWindow',
+  BudgetHold: 'BudgetHold',
+  BudgetEntry: 'BudgetEntry',
+  ModelPrice: 'ModelPrice',
   Halt: 'Halt',
   DataKey: 'DataKey',
   Secret: 'Secret',
@@ -153,6 +159,101 @@ export const MemberScalarFieldEnum = {
 } as const
 
 export type MemberScalarFieldEnum = (typeof MemberScalarFieldEnum)[keyof typeof MemberScalarFieldEnum]
+
+
+export const BudgetScalarFieldEnum = {
+  tenantId: 'tenantId',
+  id: 'id',
+  name: 'name',
+  unit: 'unit',
+  scope: 'scope',
+  agentId: 'agentId',
+  apiKeyId: 'apiKeyId',
+  period: 'period',
+  zone: 'zone',
+  amount: 'amount',
+  runHold: 'runHold',
+  hard: 'hard',
+  version: 'version',
+  createdBy: 'createdBy',
+  createdAt: 'createdAt',
+  archivedAt: 'archivedAt'
+} as const
+
+export type BudgetScalarFieldEnum = (typeof BudgetScalarFieldEnum)[keyof typeof BudgetScalarFieldEnum]
+
+
+export const UsageEventScalarFieldEnum = {
+  tenantId: 'tenantId',
+  runId: 'runId',
+  attempt: 'attempt',
+  stepId: 'stepId',
+  model: 'model',
+  inputTokens: 'inputTokens',
+  outputTokens: 'outputTokens',
+  cacheReadTokens: 'cacheReadTokens',
+  isBad: 'isBad',
+  agentId: 'agentId',
+  credentialId: 'credentialId',
+  at: 'at'
+} as const
+
+export type UsageEventScalarFieldEnum = (typeof UsageEventScalarFieldEnum)[keyof typeof UsageEventScalarFieldEnum]
+
+
+export const BudgetWindowScalarFieldEnum = {
+  tenantId: 'tenantId',
+  budgetId: 'budgetId',
+  startsAt: 'startsAt',
+  posted: 'posted',
+  held: 'held'
+} as const
+
+export type BudgetWindowScalarFieldEnum = (typeof BudgetWindowScalarFieldEnum)[keyof typeof BudgetWindowScalarFieldEnum]
+
+
+export const BudgetHoldScalarFieldEnum = {
+  tenantId: 'tenantId',
+  runId: 'runId',
+  budgetId: 'budgetId',
+  startsAt: 'startsAt',
+  amount: 'amount',
+  settledAt: 'settledAt'
+} as const
+
+export type BudgetHoldScalarFieldEnum = (typeof BudgetHoldScalarFieldEnum)[keyof typeof BudgetHoldScalarFieldEnum]
+
+
+export const BudgetEntryScalarFieldEnum = {
+  tenantId: 'tenantId',
+  position: 'position',
+  budgetId: 'budgetId',
+  startsAt: 'startsAt',
+  runId: 'runId',
+  kind: 'kind',
+  held: 'held',
+  posted: 'posted',
+  estimated: 'estimated',
+  at: 'at',
+  folded: 'folded'
+} as const
+
+export type BudgetEntryScalarFieldEnum = (typeof BudgetEntryScalarFieldEnum)[keyof typeof BudgetEntryScalarFieldEnum]
+
+
+export const ModelPriceScalarFieldEnum = {
+  tenantId: 'tenantId',
+  model: 'model',
+  effectiveFrom: 'effectiveFrom',
+  inputPico: 'inputPico',
+  outputPico: 'outputPico',
+  cacheReadPico: 'cacheReadPico',
+  id: 'id',
+  createdBy: 'createdBy',
+  createdAt: 'createdAt'
+} as const
+
+export type ModelPriceScalarFieldEnum = (typeof ModelPriceScalarFieldEnum)[keyof typeof ModelPriceScalarFieldEnum]
 
 
 export const HaltScalarFieldEnum = {
@@ -425,6 +526,8 @@ export const RunScalarFieldEnum = {
   leaseUntil: 'leaseUntil',
   endedFence: 'endedFence',
   cancelRequestedAt: 'cancelRequestedAt',
+  cancelCause: 'cancelCause',
+  budgeted: 'budgeted',
   cancelAction: 'cancelAction',
   threadHead: 'threadHead',
   threadBase: 'threadBase',

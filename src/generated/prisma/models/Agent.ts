@@ -278,6 +278,7 @@ export type AgentWhereInput = {
   updatedAt?: Prisma.DateTimeFilter<"Agent"> | Date | string
   pool?: Prisma.XOR<Prisma.TenantScalarRelationFilter, Prisma.TenantWhereInput>
   tenant?: Prisma.XOR<Prisma.TenantScalarRelationFilter, Prisma.TenantWhereInput>
+  budgets?: Prisma.BudgetListRelationFilter
   halts?: Prisma.HaltListRelationFilter
   versions?: Prisma.AgentVersionListRelationFilter
   runs?: Prisma.RunListRelationFilter
@@ -300,6 +301,7 @@ export type AgentOrderByWithRelationInput = {
   updatedAt?: Prisma.SortOrder
   pool?: Prisma.TenantOrderByWithRelationInput
   tenant?: Prisma.TenantOrderByWithRelationInput
+  budgets?: Prisma.BudgetOrderByRelationAggregateInput
   halts?: Prisma.HaltOrderByRelationAggregateInput
   versions?: Prisma.AgentVersionOrderByRelationAggregateInput
   runs?: Prisma.RunOrderByRelationAggregateInput
@@ -326,6 +328,7 @@ export type AgentWhereUniqueInput = Prisma.AtLeast<{
   updatedAt?: Prisma.DateTimeFilter<"Agent"> | Date | string
   pool?: Prisma.XOR<Prisma.TenantScalarRelationFilter, Prisma.TenantWhereInput>
   tenant?: Prisma.XOR<Prisma.TenantScalarRelationFilter, Prisma.TenantWhereInput>
+  budgets?: Prisma.BudgetListRelationFilter
   halts?: Prisma.HaltListRelationFilter
   versions?: Prisma.AgentVersionListRelationFilter
   runs?: Prisma.RunListRelationFilter
@@ -388,6 +391,7 @@ export type AgentCreateInput = {
   updatedAt?: Date | string
   pool: Prisma.TenantCreateNestedOneWithoutPooledAgentsInput
   tenant: Prisma.TenantCreateNestedOneWithoutAgentsInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutAgentInput
   halts?: Prisma.HaltCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
   runs?: Prisma.RunCreateNestedManyWithoutAgentInput
@@ -408,6 +412,7 @@ export type AgentUncheckedCreateInput = {
   metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   createdAt?: Date | string
   updatedAt?: Date | string
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutAgentInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
   runs?: Prisma.RunUncheckedCreateNestedManyWithoutAgentInput
@@ -428,6 +433,7 @@ export type AgentUpdateInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   pool?: Prisma.TenantUpdateOneRequiredWithoutPooledAgentsNestedInput
   tenant?: Prisma.TenantUpdateOneRequiredWithoutAgentsNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutAgentNestedInput
   halts?: Prisma.HaltUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
   runs?: Prisma.RunUpdateManyWithoutAgentNestedInput
@@ -448,6 +454,7 @@ export type AgentUncheckedUpdateInput = {
   metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutAgentNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
   runs?: Prisma.RunUncheckedUpdateManyWithoutAgentNestedInput
@@ -664,6 +671,22 @@ export type AgentUncheckedUpdateManyWithoutTenantNestedInput = {
   deleteMany?: Prisma.AgentScalarWhereInput | Prisma.AgentScalarWhereInput[]
 }
 
+export type AgentCreateNestedOneWithoutBudgetsInput = {
+  create?: Prisma.XOR<Prisma.AgentCreateWithoutBudgetsInput, Prisma.AgentUncheckedCreateWithoutBudgetsInput>
+  connectOrCreate?: Prisma.AgentCreateOrConnectWithoutBudgetsInput
+  connect?: Prisma.AgentWhereUniqueInput
+}
+
+export type AgentUpdateOneWithoutBudgetsNestedInput = {
+  create?: Prisma.XOR<Prisma.AgentCreateWithoutBudgetsInput, Prisma.AgentUncheckedCreateWithoutBudgetsInput>
+  connectOrCreate?: Prisma.AgentCreateOrConnectWithoutBudgetsInput
+  upsert?: Prisma.AgentUpsertWithoutBudgetsInput
+  disconnect?: Prisma.AgentWhereInput | boolean
+  delete?: Prisma.AgentWhereInput | boolean
+  connect?: Prisma.AgentWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.AgentUpdateToOneWithWhereWithoutBudgetsInput, Prisma.AgentUpdateWithoutBudgetsInput>, Prisma.AgentUncheckedUpdateWithoutBudgetsInput>
+}
+
 export type AgentCreateNestedOneWithoutHaltsInput = {
   create?: Prisma.XOR<Prisma.AgentCreateWithoutHaltsInput, Prisma.AgentUncheckedCreateWithoutHaltsInput>
   connectOrCreate?: Prisma.AgentCreateOrConnectWithoutHaltsInput
@@ -722,6 +745,7 @@ export type AgentCreateWithoutPoolInput = {
   createdAt?: Date | string
   updatedAt?: Date | string
   tenant: Prisma.TenantCreateNestedOneWithoutAgentsInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutAgentInput
   halts?: Prisma.HaltCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
   runs?: Prisma.RunCreateNestedManyWithoutAgentInput
@@ -741,6 +765,7 @@ export type AgentUncheckedCreateWithoutPoolInput = {
   metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   createdAt?: Date | string
   updatedAt?: Date | string
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutAgentInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
   runs?: Prisma.RunUncheckedCreateNestedManyWithoutAgentInput
@@ -770,6 +795,7 @@ export type AgentCreateWithoutTenantInput = {
   createdAt?: Date | string
   updatedAt?: Date | string
   pool: Prisma.TenantCreateNestedOneWithoutPooledAgentsInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutAgentInput
   halts?: Prisma.HaltCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
   runs?: Prisma.RunCreateNestedManyWithoutAgentInput
@@ -789,6 +815,7 @@ export type AgentUncheckedCreateWithoutTenantInput = {
   metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   createdAt?: Date | string
   updatedAt?: Date | string
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutAgentInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
   runs?: Prisma.RunUncheckedCreateNestedManyWithoutAgentInput
@@ -856,6 +883,102 @@ export type AgentUpdateManyWithWhereWithoutTenantInput = {
   data: Prisma.XOR<Prisma.AgentUpdateManyMutationInput, Prisma.AgentUncheckedUpdateManyWithoutTenantInput>
 }
 
+export type AgentCreateWithoutBudgetsInput = {
+  id: string
+  graphId: string
+  kind: string
+  createdBy: string
+  name: string
+  description?: string | null
+  version?: number
+  config?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  context?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  createdAt?: Date | string
+  updatedAt?: Date | string
+  pool: Prisma.TenantCreateNestedOneWithoutPooledAgentsInput
+  tenant: Prisma.TenantCreateNestedOneWithoutAgentsInput
+  halts?: Prisma.HaltCreateNestedManyWithoutAgentInput
+  versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
+  runs?: Prisma.RunCreateNestedManyWithoutAgentInput
+}
+
+export type AgentUncheckedCreateWithoutBudgetsInput = {
+  tenantId: string
+  id: string
+  graphId: string
+  poolId: string
+  kind: string
+  createdBy: string
+  name: string
+  description?: string | null
+  version?: number
+  config?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  context?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  createdAt?: Date | string
+  updatedAt?: Date | string
+  halts?: Prisma.HaltUncheckedCreateNestedManyWithoutAgentInput
+  versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
+  runs?: Prisma.RunUncheckedCreateNestedManyWithoutAgentInput
+}
+
+export type AgentCreateOrConnectWithoutBudgetsInput = {
+  where: Prisma.AgentWhereUniqueInput
+  create: Prisma.XOR<Prisma.AgentCreateWithoutBudgetsInput, Prisma.AgentUncheckedCreateWithoutBudgetsInput>
+}
+
+export type AgentUpsertWithoutBudgetsInput = {
+  update: Prisma.XOR<Prisma.AgentUpdateWithoutBudgetsInput, Prisma.AgentUncheckedUpdateWithoutBudgetsInput>
+  create: Prisma.XOR<Prisma.AgentCreateWithoutBudgetsInput, Prisma.AgentUncheckedCreateWithoutBudgetsInput>
+  where?: Prisma.AgentWhereInput
+}
+
+export type AgentUpdateToOneWithWhereWithoutBudgetsInput = {
+  where?: Prisma.AgentWhereInput
+  data: Prisma.XOR<Prisma.AgentUpdateWithoutBudgetsInput, Prisma.AgentUncheckedUpdateWithoutBudgetsInput>
+}
+
+export type AgentUpdateWithoutBudgetsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  graphId?: Prisma.StringFieldUpdateOperationsInput | string
+  kind?: Prisma.StringFieldUpdateOperationsInput | string
+  createdBy?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  description?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  version?: Prisma.IntFieldUpdateOperationsInput | number
+  config?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  context?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  pool?: Prisma.TenantUpdateOneRequiredWithoutPooledAgentsNestedInput
+  tenant?: Prisma.TenantUpdateOneRequiredWithoutAgentsNestedInput
+  halts?: Prisma.HaltUpdateManyWithoutAgentNestedInput
+  versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
+  runs?: Prisma.RunUpdateManyWithoutAgentNestedInput
+}
+
+export type AgentUncheckedUpdateWithoutBudgetsInput = {
+  tenantId?: Prisma.StringFieldUpdateOperationsInput | string
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  graphId?: Prisma.StringFieldUpdateOperationsInput | string
+  poolId?: Prisma.StringFieldUpdateOperationsInput | string
+  kind?: Prisma.StringFieldUpdateOperationsInput | string
+  createdBy?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  description?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  version?: Prisma.IntFieldUpdateOperationsInput | number
+  config?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  context?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  halts?: Prisma.HaltUncheckedUpdateManyWithoutAgentNestedInput
+  versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
+  runs?: Prisma.RunUncheckedUpdateManyWithoutAgentNestedInput
+}
+
 export type AgentCreateWithoutHaltsInput = {
   id: string
   graphId: string
@@ -871,6 +994,7 @@ export type AgentCreateWithoutHaltsInput = {
   updatedAt?: Date | string
   pool: Prisma.TenantCreateNestedOneWithoutPooledAgentsInput
   tenant: Prisma.TenantCreateNestedOneWithoutAgentsInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
   runs?: Prisma.RunCreateNestedManyWithoutAgentInput
 }
@@ -890,6 +1014,7 @@ export type AgentUncheckedCreateWithoutHaltsInput = {
   metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   createdAt?: Date | string
   updatedAt?: Date | string
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
   runs?: Prisma.RunUncheckedCreateNestedManyWithoutAgentInput
 }
@@ -925,6 +1050,7 @@ export type AgentUpdateWithoutHaltsInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   pool?: Prisma.TenantUpdateOneRequiredWithoutPooledAgentsNestedInput
   tenant?: Prisma.TenantUpdateOneRequiredWithoutAgentsNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
   runs?: Prisma.RunUpdateManyWithoutAgentNestedInput
 }
@@ -944,6 +1070,7 @@ export type AgentUncheckedUpdateWithoutHaltsInput = {
   metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
   runs?: Prisma.RunUncheckedUpdateManyWithoutAgentNestedInput
 }
@@ -963,6 +1090,7 @@ export type AgentCreateWithoutVersionsInput = {
   updatedAt?: Date | string
   pool: Prisma.TenantCreateNestedOneWithoutPooledAgentsInput
   tenant: Prisma.TenantCreateNestedOneWithoutAgentsInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutAgentInput
   halts?: Prisma.HaltCreateNestedManyWithoutAgentInput
   runs?: Prisma.RunCreateNestedManyWithoutAgentInput
 }
@@ -982,6 +1110,7 @@ export type AgentUncheckedCreateWithoutVersionsInput = {
   metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   createdAt?: Date | string
   updatedAt?: Date | string
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutAgentInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutAgentInput
   runs?: Prisma.RunUncheckedCreateNestedManyWithoutAgentInput
 }
@@ -1017,6 +1146,7 @@ export type AgentUpdateWithoutVersionsInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   pool?: Prisma.TenantUpdateOneRequiredWithoutPooledAgentsNestedInput
   tenant?: Prisma.TenantUpdateOneRequiredWithoutAgentsNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutAgentNestedInput
   halts?: Prisma.HaltUpdateManyWithoutAgentNestedInput
   runs?: Prisma.RunUpdateManyWithoutAgentNestedInput
 }
@@ -1036,6 +1166,7 @@ export type AgentUncheckedUpdateWithoutVersionsInput = {
   metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutAgentNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutAgentNestedInput
   runs?: Prisma.RunUncheckedUpdateManyWithoutAgentNestedInput
 }
@@ -1055,6 +1186,7 @@ export type AgentCreateWithoutRunsInput = {
   updatedAt?: Date | string
   pool: Prisma.TenantCreateNestedOneWithoutPooledAgentsInput
   tenant: Prisma.TenantCreateNestedOneWithoutAgentsInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutAgentInput
   halts?: Prisma.HaltCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
 }
@@ -1074,6 +1206,7 @@ export type AgentUncheckedCreateWithoutRunsInput = {
   metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   createdAt?: Date | string
   updatedAt?: Date | string
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutAgentInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
 }
@@ -1109,6 +1242,7 @@ export type AgentUpdateWithoutRunsInput = {
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   pool?: Prisma.TenantUpdateOneRequiredWithoutPooledAgentsNestedInput
   tenant?: Prisma.TenantUpdateOneRequiredWithoutAgentsNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutAgentNestedInput
   halts?: Prisma.HaltUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
 }
@@ -1128,6 +1262,7 @@ export type AgentUncheckedUpdateWithoutRunsInput = {
   metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutAgentNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
 }
@@ -1178,6 +1313,7 @@ export type AgentUpdateWithoutPoolInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   tenant?: Prisma.TenantUpdateOneRequiredWithoutAgentsNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutAgentNestedInput
   halts?: Prisma.HaltUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
   runs?: Prisma.RunUpdateManyWithoutAgentNestedInput
@@ -1197,6 +1333,7 @@ export type AgentUncheckedUpdateWithoutPoolInput = {
   metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutAgentNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
   runs?: Prisma.RunUncheckedUpdateManyWithoutAgentNestedInput
@@ -1232,6 +1369,7 @@ export type AgentUpdateWithoutTenantInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   pool?: Prisma.TenantUpdateOneRequiredWithoutPooledAgentsNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutAgentNestedInput
   halts?: Prisma.HaltUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
   runs?: Prisma.RunUpdateManyWithoutAgentNestedInput
@@ -1251,6 +1389,7 @@ export type AgentUncheckedUpdateWithoutTenantInput = {
   metadata?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutAgentNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
   runs?: Prisma.RunUncheckedUpdateManyWithoutAgentNestedInput
@@ -1278,12 +1417,14 @@ export type AgentUncheckedUpdateManyWithoutTenantInput = {
  */
 
 export type AgentCountOutputType = {
+  budgets: number
   halts: number
   versions: number
   runs: number
 }
 
 export type AgentCountOutputTypeSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  budgets?: boolean | AgentCountOutputTypeCountBudgetsArgs
   halts?: boolean | AgentCountOutputTypeCountHaltsArgs
   versions?: boolean | AgentCountOutputTypeCountVersionsArgs
   runs?: boolean | AgentCountOutputTypeCountRunsArgs
@@ -1297,6 +1438,13 @@ export type AgentCountOutputTypeDefaultArgs<ExtArgs extends runtime.Types.Extens
    * Select specific fields to fetch from the AgentCountOutputType
    */
   select?: Prisma.AgentCountOutputTypeSelect<ExtArgs> | null
+}
+
+/**
+ * AgentCountOutputType without action
+ */
+export type AgentCountOutputTypeCountBudgetsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  where?: Prisma.BudgetWhereInput
 }
 
 /**
@@ -1338,6 +1486,7 @@ export type AgentSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
   updatedAt?: boolean
   pool?: boolean | Prisma.TenantDefaultArgs<ExtArgs>
   tenant?: boolean | Prisma.TenantDefaultArgs<ExtArgs>
+  budgets?: boolean | Prisma.Agent$budgetsArgs<ExtArgs>
   halts?: boolean | Prisma.Agent$haltsArgs<ExtArgs>
   versions?: boolean | Prisma.Agent$versionsArgs<ExtArgs>
   runs?: boolean | Prisma.Agent$runsArgs<ExtArgs>
@@ -1403,6 +1552,7 @@ export type AgentOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = ru
 export type AgentInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   pool?: boolean | Prisma.TenantDefaultArgs<ExtArgs>
   tenant?: boolean | Prisma.TenantDefaultArgs<ExtArgs>
+  budgets?: boolean | Prisma.Agent$budgetsArgs<ExtArgs>
   halts?: boolean | Prisma.Agent$haltsArgs<ExtArgs>
   versions?: boolean | Prisma.Agent$versionsArgs<ExtArgs>
   runs?: boolean | Prisma.Agent$runsArgs<ExtArgs>
@@ -1422,6 +1572,7 @@ export type $AgentPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
   objects: {
     pool: Prisma.$TenantPayload<ExtArgs>
     tenant: Prisma.$TenantPayload<ExtArgs>
+    budgets: Prisma.$BudgetPayload<ExtArgs>[]
     halts: Prisma.$HaltPayload<ExtArgs>[]
     versions: Prisma.$AgentVersionPayload<ExtArgs>[]
     runs: Prisma.$RunPayload<ExtArgs>[]
@@ -1837,6 +1988,7 @@ export interface Prisma__AgentClient<T, Null = never, ExtArgs extends runtime.Ty
   readonly [Symbol.toStringTag]: "PrismaPromise"
   pool<T extends Prisma.TenantDefaultArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.TenantDefaultArgs<ExtArgs>>): Prisma.Prisma__TenantClient<runtime.Types.Result.GetResult<Prisma.$TenantPayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | Null, Null, ExtArgs, GlobalOmitOptions>
   tenant<T extends Prisma.TenantDefaultArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.TenantDefaultArgs<ExtArgs>>): Prisma.Prisma__TenantClient<runtime.Types.Result.GetResult<Prisma.$TenantPayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | Null, Null, ExtArgs, GlobalOmitOptions>
+  budgets<T extends Prisma.Agent$budgetsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Agent$budgetsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$BudgetPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   halts<T extends Prisma.Agent$haltsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Agent$haltsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$HaltPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   versions<T extends Prisma.Agent$versionsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Agent$versionsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$AgentVersionPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   runs<T extends Prisma.Agent$runsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Agent$runsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$RunPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
@@ -2281,6 +2433,30 @@ export type AgentDeleteManyArgs<ExtArgs extends runtime.Types.Extensions.Interna
    * Limit how many Agents to delete.
    */
   limit?: number
+}
+
+/**
+ * Agent.budgets
+ */
+export type Agent$budgetsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the Budget
+   */
+  select?: Prisma.BudgetSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the Budget
+   */
+  omit?: Prisma.BudgetOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.BudgetInclude<ExtArgs> | null
+  where?: Prisma.BudgetWhereInput
+  orderBy?: Prisma.BudgetOrderByWithRelationInput | Prisma.BudgetOrderByWithRelationInput[]
+  cursor?: Prisma.BudgetWhereUniqueInput
+  take?: number
+  skip?: number
+  distinct?: Prisma.BudgetScalarFieldEnum | Prisma.BudgetScalarFieldEnum[]
 }
 
 /**

@@ -281,6 +281,7 @@ export type ApiKeyWhereInput = {
   tenant?: Prisma.XOR<Prisma.TenantScalarRelationFilter, Prisma.TenantWhereInput>
   member?: Prisma.XOR<Prisma.MemberNullableScalarRelationFilter, Prisma.MemberWhereInput> | null
   serviceAccount?: Prisma.XOR<Prisma.ServiceAccountNullableScalarRelationFilter, Prisma.ServiceAccountWhereInput> | null
+  budgets?: Prisma.BudgetListRelationFilter
 }
 
 export type ApiKeyOrderByWithRelationInput = {
@@ -305,6 +306,7 @@ export type ApiKeyOrderByWithRelationInput = {
   tenant?: Prisma.TenantOrderByWithRelationInput
   member?: Prisma.MemberOrderByWithRelationInput
   serviceAccount?: Prisma.ServiceAccountOrderByWithRelationInput
+  budgets?: Prisma.BudgetOrderByRelationAggregateInput
 }
 
 export type ApiKeyWhereUniqueInput = Prisma.AtLeast<{
@@ -333,6 +335,7 @@ export type ApiKeyWhereUniqueInput = Prisma.AtLeast<{
   tenant?: Prisma.XOR<Prisma.TenantScalarRelationFilter, Prisma.TenantWhereInput>
   member?: Prisma.XOR<Prisma.MemberNullableScalarRelationFilter, Prisma.MemberWhereInput> | null
   serviceAccount?: Prisma.XOR<Prisma.ServiceAccountNullableScalarRelationFilter, Prisma.ServiceAccountWhereInput> | null
+  budgets?: Prisma.BudgetListRelationFilter
 }, "tenantId_id" | "publicId">
 
 export type ApiKeyOrderByWithAggregationInput = {
@@ -402,6 +405,7 @@ export type ApiKeyCreateInput = {
   tenant: Prisma.TenantCreateNestedOneWithoutApiKeysInput
   member?: Prisma.MemberCreateNestedOneWithoutApiKeysInput
   serviceAccount?: Prisma.ServiceAccountCreateNestedOneWithoutApiKeysInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutApiKeyInput
 }
 
 export type ApiKeyUncheckedCreateInput = {
@@ -423,6 +427,7 @@ export type ApiKeyUncheckedCreateInput = {
   memberId?: string | null
   serviceAccountId?: string | null
   agentIds?: Prisma.ApiKeyCreateagentIdsInput | string[]
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutApiKeyInput
 }
 
 export type ApiKeyUpdateInput = {
@@ -444,6 +449,7 @@ export type ApiKeyUpdateInput = {
   tenant?: Prisma.TenantUpdateOneRequiredWithoutApiKeysNestedInput
   member?: Prisma.MemberUpdateOneWithoutApiKeysNestedInput
   serviceAccount?: Prisma.ServiceAccountUpdateOneWithoutApiKeysNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutApiKeyNestedInput
 }
 
 export type ApiKeyUncheckedUpdateInput = {
@@ -465,6 +471,7 @@ export type ApiKeyUncheckedUpdateInput = {
   memberId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   serviceAccountId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   agentIds?: Prisma.ApiKeyUpdateagentIdsInput | string[]
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutApiKeyNestedInput
 }
 
 export type ApiKeyCreateManyInput = {
@@ -609,6 +616,11 @@ export type ApiKeyMinOrderByAggregateInput = {
   serviceAccountId?: Prisma.SortOrder
 }
 
+export type ApiKeyNullableScalarRelationFilter = {
+  is?: Prisma.ApiKeyWhereInput | null
+  isNot?: Prisma.ApiKeyWhereInput | null
+}
+
 export type ApiKeyCreateNestedManyWithoutTenantInput = {
   create?: Prisma.XOR<Prisma.ApiKeyCreateWithoutTenantInput, Prisma.ApiKeyUncheckedCreateWithoutTenantInput> | Prisma.ApiKeyCreateWithoutTenantInput[] | Prisma.ApiKeyUncheckedCreateWithoutTenantInput[]
   connectOrCreate?: Prisma.ApiKeyCreateOrConnectWithoutTenantInput | Prisma.ApiKeyCreateOrConnectWithoutTenantInput[]
@@ -727,6 +739,22 @@ export type ApiKeyUncheckedUpdateManyWithoutMemberNestedInput = {
   deleteMany?: Prisma.ApiKeyScalarWhereInput | Prisma.ApiKeyScalarWhereInput[]
 }
 
+export type ApiKeyCreateNestedOneWithoutBudgetsInput = {
+  create?: Prisma.XOR<Prisma.ApiKeyCreateWithoutBudgetsInput, Prisma.ApiKeyUncheckedCreateWithoutBudgetsInput>
+  connectOrCreate?: Prisma.ApiKeyCreateOrConnectWithoutBudgetsInput
+  connect?: Prisma.ApiKeyWhereUniqueInput
+}
+
+export type ApiKeyUpdateOneWithoutBudgetsNestedInput = {
+  create?: Prisma.XOR<Prisma.ApiKeyCreateWithoutBudgetsInput, Prisma.ApiKeyUncheckedCreateWithoutBudgetsInput>
+  connectOrCreate?: Prisma.ApiKeyCreateOrConnectWithoutBudgetsInput
+  upsert?: Prisma.ApiKeyUpsertWithoutBudgetsInput
+  disconnect?: Prisma.ApiKeyWhereInput | boolean
+  delete?: Prisma.ApiKeyWhereInput | boolean
+  connect?: Prisma.ApiKeyWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.ApiKeyUpdateToOneWithWhereWithoutBudgetsInput, Prisma.ApiKeyUpdateWithoutBudgetsInput>, Prisma.ApiKeyUncheckedUpdateWithoutBudgetsInput>
+}
+
 export type ApiKeyCreateNestedManyWithoutServiceAccountInput = {
   create?: Prisma.XOR<Prisma.ApiKeyCreateWithoutServiceAccountInput, Prisma.ApiKeyUncheckedCreateWithoutServiceAccountInput> | Prisma.ApiKeyCreateWithoutServiceAccountInput[] | Prisma.ApiKeyUncheckedCreateWithoutServiceAccountInput[]
   connectOrCreate?: Prisma.ApiKeyCreateOrConnectWithoutServiceAccountInput | Prisma.ApiKeyCreateOrConnectWithoutServiceAccountInput[]
@@ -787,6 +815,7 @@ export type ApiKeyCreateWithoutTenantInput = {
   agentIds?: Prisma.ApiKeyCreateagentIdsInput | string[]
   member?: Prisma.MemberCreateNestedOneWithoutApiKeysInput
   serviceAccount?: Prisma.ServiceAccountCreateNestedOneWithoutApiKeysInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutApiKeyInput
 }
 
 export type ApiKeyUncheckedCreateWithoutTenantInput = {
@@ -807,6 +836,7 @@ export type ApiKeyUncheckedCreateWithoutTenantInput = {
   memberId?: string | null
   serviceAccountId?: string | null
   agentIds?: Prisma.ApiKeyCreateagentIdsInput | string[]
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutApiKeyInput
 }
 
 export type ApiKeyCreateOrConnectWithoutTenantInput = {
@@ -877,6 +907,7 @@ export type ApiKeyCreateWithoutMemberInput = {
   agentIds?: Prisma.ApiKeyCreateagentIdsInput | string[]
   tenant: Prisma.TenantCreateNestedOneWithoutApiKeysInput
   serviceAccount?: Prisma.ServiceAccountCreateNestedOneWithoutApiKeysInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutApiKeyInput
 }
 
 export type ApiKeyUncheckedCreateWithoutMemberInput = {
@@ -896,6 +927,7 @@ export type ApiKeyUncheckedCreateWithoutMemberInput = {
   lastUsedAt?: Date | string | null
   serviceAccountId?: string | null
   agentIds?: Prisma.ApiKeyCreateagentIdsInput | string[]
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutApiKeyInput
 }
 
 export type ApiKeyCreateOrConnectWithoutMemberInput = {
@@ -924,6 +956,106 @@ export type ApiKeyUpdateManyWithWhereWithoutMemberInput = {
   data: Prisma.XOR<Prisma.ApiKeyUpdateManyMutationInput, Prisma.ApiKeyUncheckedUpdateManyWithoutMemberInput>
 }
 
+export type ApiKeyCreateWithoutBudgetsInput = {
+  id: string
+  publicId: string
+  name: string
+  secretHash: runtime.Bytes
+  previousHash?: runtime.Bytes | null
+  previousExpiresAt?: Date | string | null
+  last4: string
+  scopes?: Prisma.ApiKeyCreatescopesInput | string[]
+  createdBy: string
+  createdAt?: Date | string
+  rotatedAt?: Date | string | null
+  expiresAt?: Date | string | null
+  revokedAt?: Date | string | null
+  lastUsedAt?: Date | string | null
+  agentIds?: Prisma.ApiKeyCreateagentIdsInput | string[]
+  tenant: Prisma.TenantCreateNestedOneWithoutApiKeysInput
+  member?: Prisma.MemberCreateNestedOneWithoutApiKeysInput
+  serviceAccount?: Prisma.ServiceAccountCreateNestedOneWithoutApiKeysInput
+}
+
+export type ApiKeyUncheckedCreateWithoutBudgetsInput = {
+  tenantId: string
+  id: string
+  publicId: string
+  name: string
+  secretHash: runtime.Bytes
+  previousHash?: runtime.Bytes | null
+  previousExpiresAt?: Date | string | null
+  last4: string
+  scopes?: Prisma.ApiKeyCreatescopesInput | string[]
+  createdBy: string
+  createdAt?: Date | string
+  rotatedAt?: Date | string | null
+  expiresAt?: Date | string | null
+  revokedAt?: Date | string | null
+  lastUsedAt?: Date | string | null
+  memberId?: string | null
+  serviceAccountId?: string | null
+  agentIds?: Prisma.ApiKeyCreateagentIdsInput | string[]
+}
+
+export type ApiKeyCreateOrConnectWithoutBudgetsInput = {
+  where: Prisma.ApiKeyWhereUniqueInput
+  create: Prisma.XOR<Prisma.ApiKeyCreateWithoutBudgetsInput, Prisma.ApiKeyUncheckedCreateWithoutBudgetsInput>
+}
+
+export type ApiKeyUpsertWithoutBudgetsInput = {
+  update: Prisma.XOR<Prisma.ApiKeyUpdateWithoutBudgetsInput, Prisma.ApiKeyUncheckedUpdateWithoutBudgetsInput>
+  create: Prisma.XOR<Prisma.ApiKeyCreateWithoutBudgetsInput, Prisma.ApiKeyUncheckedCreateWithoutBudgetsInput>
+  where?: Prisma.ApiKeyWhereInput
+}
+
+export type ApiKeyUpdateToOneWithWhereWithoutBudgetsInput = {
+  where?: Prisma.ApiKeyWhereInput
+  data: Prisma.XOR<Prisma.ApiKeyUpdateWithoutBudgetsInput, Prisma.ApiKeyUncheckedUpdateWithoutBudgetsInput>
+}
+
+export type ApiKeyUpdateWithoutBudgetsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  publicId?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  secretHash?: Prisma.BytesFieldUpdateOperationsInput | runtime.Bytes
+  previousHash?: Prisma.NullableBytesFieldUpdateOperationsInput | runtime.Bytes | null
+  previousExpiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  last4?: Prisma.StringFieldUpdateOperationsInput | string
+  scopes?: Prisma.ApiKeyUpdatescopesInput | string[]
+  createdBy?: Prisma.StringFieldUpdateOperationsInput | string
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  rotatedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  expiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  revokedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  lastUsedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  agentIds?: Prisma.ApiKeyUpdateagentIdsInput | string[]
+  tenant?: Prisma.TenantUpdateOneRequiredWithoutApiKeysNestedInput
+  member?: Prisma.MemberUpdateOneWithoutApiKeysNestedInput
+  serviceAccount?: Prisma.ServiceAccountUpdateOneWithoutApiKeysNestedInput
+}
+
+export type ApiKeyUncheckedUpdateWithoutBudgetsInput = {
+  tenantId?: Prisma.StringFieldUpdateOperationsInput | string
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  publicId?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  secretHash?: Prisma.BytesFieldUpdateOperationsInput | runtime.Bytes
+  previousHash?: Prisma.NullableBytesFieldUpdateOperationsInput | runtime.Bytes | null
+  previousExpiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  last4?: Prisma.StringFieldUpdateOperationsInput | string
+  scopes?: Prisma.ApiKeyUpdatescopesInput | string[]
+  createdBy?: Prisma.StringFieldUpdateOperationsInput | string
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  rotatedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  expiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  revokedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  lastUsedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  memberId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  serviceAccountId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  agentIds?: Prisma.ApiKeyUpdateagentIdsInput | string[]
+}
+
 export type ApiKeyCreateWithoutServiceAccountInput = {
   id: string
   publicId: string
@@ -942,6 +1074,7 @@ export type ApiKeyCreateWithoutServiceAccountInput = {
   agentIds?: Prisma.ApiKeyCreateagentIdsInput | string[]
   tenant: Prisma.TenantCreateNestedOneWithoutApiKeysInput
   member?: Prisma.MemberCreateNestedOneWithoutApiKeysInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutApiKeyInput
 }
 
 export type ApiKeyUncheckedCreateWithoutServiceAccountInput = {
@@ -961,6 +1094,7 @@ export type ApiKeyUncheckedCreateWithoutServiceAccountInput = {
   lastUsedAt?: Date | string | null
   memberId?: string | null
   agentIds?: Prisma.ApiKeyCreateagentIdsInput | string[]
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutApiKeyInput
 }
 
 export type ApiKeyCreateOrConnectWithoutServiceAccountInput = {
@@ -1027,6 +1161,7 @@ export type ApiKeyUpdateWithoutTenantInput = {
   agentIds?: Prisma.ApiKeyUpdateagentIdsInput | string[]
   member?: Prisma.MemberUpdateOneWithoutApiKeysNestedInput
   serviceAccount?: Prisma.ServiceAccountUpdateOneWithoutApiKeysNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutApiKeyNestedInput
 }
 
 export type ApiKeyUncheckedUpdateWithoutTenantInput = {
@@ -1047,6 +1182,7 @@ export type ApiKeyUncheckedUpdateWithoutTenantInput = {
   memberId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   serviceAccountId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   agentIds?: Prisma.ApiKeyUpdateagentIdsInput | string[]
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutApiKeyNestedInput
 }
 
 export type ApiKeyUncheckedUpdateManyWithoutTenantInput = {
@@ -1106,6 +1242,7 @@ export type ApiKeyUpdateWithoutMemberInput = {
   agentIds?: Prisma.ApiKeyUpdateagentIdsInput | string[]
   tenant?: Prisma.TenantUpdateOneRequiredWithoutApiKeysNestedInput
   serviceAccount?: Prisma.ServiceAccountUpdateOneWithoutApiKeysNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutApiKeyNestedInput
 }
 
 export type ApiKeyUncheckedUpdateWithoutMemberInput = {
@@ -1125,6 +1262,7 @@ export type ApiKeyUncheckedUpdateWithoutMemberInput = {
   lastUsedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   serviceAccountId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   agentIds?: Prisma.ApiKeyUpdateagentIdsInput | string[]
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutApiKeyNestedInput
 }
 
 export type ApiKeyUncheckedUpdateManyWithoutMemberInput = {
@@ -1183,6 +1321,7 @@ export type ApiKeyUpdateWithoutServiceAccountInput = {
   agentIds?: Prisma.ApiKeyUpdateagentIdsInput | string[]
   tenant?: Prisma.TenantUpdateOneRequiredWithoutApiKeysNestedInput
   member?: Prisma.MemberUpdateOneWithoutApiKeysNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutApiKeyNestedInput
 }
 
 export type ApiKeyUncheckedUpdateWithoutServiceAccountInput = {
@@ -1202,6 +1341,7 @@ export type ApiKeyUncheckedUpdateWithoutServiceAccountInput = {
   lastUsedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   memberId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   agentIds?: Prisma.ApiKeyUpdateagentIdsInput | string[]
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutApiKeyNestedInput
 }
 
 export type ApiKeyUncheckedUpdateManyWithoutServiceAccountInput = {
@@ -1223,6 +1363,35 @@ export type ApiKeyUncheckedUpdateManyWithoutServiceAccountInput = {
   agentIds?: Prisma.ApiKeyUpdateagentIdsInput | string[]
 }
 
+
+/**
+ * Count Type ApiKeyCountOutputType
+ */
+
+export type ApiKeyCountOutputType = {
+  budgets: number
+}
+
+export type ApiKeyCountOutputTypeSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  budgets?: boolean | ApiKeyCountOutputTypeCountBudgetsArgs
+}
+
+/**
+ * ApiKeyCountOutputType without action
+ */
+export type ApiKeyCountOutputTypeDefaultArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the ApiKeyCountOutputType
+   */
+  select?: Prisma.ApiKeyCountOutputTypeSelect<ExtArgs> | null
+}
+
+/**
+ * ApiKeyCountOutputType without action
+ */
+export type ApiKeyCountOutputTypeCountBudgetsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  where?: Prisma.BudgetWhereInput
+}
 
 
 export type ApiKeySelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
@@ -1247,6 +1416,8 @@ export type ApiKeySelect<ExtArgs extends runtime.Types.Extensions.InternalArgs =
   tenant?: boolean | Prisma.TenantDefaultArgs<ExtArgs>
   member?: boolean | Prisma.ApiKey$memberArgs<ExtArgs>
   serviceAccount?: boolean | Prisma.ApiKey$serviceAccountArgs<ExtArgs>
+  budgets?: boolean | Prisma.ApiKey$budgetsArgs<ExtArgs>
+  _count?: boolean | Prisma.ApiKeyCountOutputTypeDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["apiKey"]>
 
 export type ApiKeySelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
@@ -1323,6 +1494,8 @@ export type ApiKeyInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs 
   tenant?: boolean | Prisma.TenantDefaultArgs<ExtArgs>
   member?: boolean | Prisma.ApiKey$memberArgs<ExtArgs>
   serviceAccount?: boolean | Prisma.ApiKey$serviceAccountArgs<ExtArgs>
+  budgets?: boolean | Prisma.ApiKey$budgetsArgs<ExtArgs>
+  _count?: boolean | Prisma.ApiKeyCountOutputTypeDefaultArgs<ExtArgs>
 }
 export type ApiKeyIncludeCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   tenant?: boolean | Prisma.TenantDefaultArgs<ExtArgs>
@@ -1341,6 +1514,7 @@ export type $ApiKeyPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs
     tenant: Prisma.$TenantPayload<ExtArgs>
     member: Prisma.$MemberPayload<ExtArgs> | null
     serviceAccount: Prisma.$ServiceAccountPayload<ExtArgs> | null
+    budgets: Prisma.$BudgetPayload<ExtArgs>[]
   }
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     tenantId: string
@@ -1758,6 +1932,7 @@ export interface Prisma__ApiKeyClient<T, Null = never, ExtArgs extends runtime.T
   tenant<T extends Prisma.TenantDefaultArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.TenantDefaultArgs<ExtArgs>>): Prisma.Prisma__TenantClient<runtime.Types.Result.GetResult<Prisma.$TenantPayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | Null, Null, ExtArgs, GlobalOmitOptions>
   member<T extends Prisma.ApiKey$memberArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.ApiKey$memberArgs<ExtArgs>>): Prisma.Prisma__MemberClient<runtime.Types.Result.GetResult<Prisma.$MemberPayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | null, null, ExtArgs, GlobalOmitOptions>
   serviceAccount<T extends Prisma.ApiKey$serviceAccountArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.ApiKey$serviceAccountArgs<ExtArgs>>): Prisma.Prisma__ServiceAccountClient<runtime.Types.Result.GetResult<Prisma.$ServiceAccountPayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | null, null, ExtArgs, GlobalOmitOptions>
+  budgets<T extends Prisma.ApiKey$budgetsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.ApiKey$budgetsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$BudgetPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   /**
    * Attaches callbacks for the resolution and/or rejection of the Promise.
    * @param onfulfilled The callback to execute when the Promise is resolved.
@@ -2241,6 +2416,30 @@ export type ApiKey$serviceAccountArgs<ExtArgs extends runtime.Types.Extensions.I
    */
   include?: Prisma.ServiceAccountInclude<ExtArgs> | null
   where?: Prisma.ServiceAccountWhereInput
+}
+
+/**
+ * ApiKey.budgets
+ */
+export type ApiKey$budgetsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the Budget
+   */
+  select?: Prisma.BudgetSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the Budget
+   */
+  omit?: Prisma.BudgetOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.BudgetInclude<ExtArgs> | null
+  where?: Prisma.BudgetWhereInput
+  orderBy?: Prisma.BudgetOrderByWithRelationInput | Prisma.BudgetOrderByWithRelationInput[]
+  cursor?: Prisma.BudgetWhereUniqueInput
+  take?: number
+  skip?: number
+  distinct?: Prisma.BudgetScalarFieldEnum | Prisma.BudgetScalarFieldEnum[]
 }
 
 /**

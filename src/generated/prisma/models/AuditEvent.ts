@@ -585,14 +585,6 @@ export type AuditEventUncheckedUpdateManyWithoutTenantNestedInput = {
   deleteMany?: Prisma.AuditEventScalarWhereInput | Prisma.AuditEventScalarWhereInput[]
 }
 
-export type BigIntFieldUpdateOperationsInput = {
-  set?: bigint | number
-  increment?: bigint | number
-  decrement?: bigint | number
-  multiply?: bigint | number
-  divide?: bigint | number
-}
-
 export type AuditEventCreateWithoutTenantInput = {
   id: string
   at?: Date | string

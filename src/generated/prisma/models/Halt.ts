@@ -14,7 +14,6 @@ import type * as Prisma from "../internal/prismaNamespace.js"
 
 /**
  * Model Halt
- * A program that acts in a tenant under a role of its own.
  * What a tenant's admins have stopped.
  */
 export type HaltModel = runtime.Types.Result.DefaultSelection<Prisma.$HaltPayload>

@@ -78,6 +78,8 @@ export type RunMinAggregateOutputType = {
   leaseUntil: Date | null
   endedFence: number | null
   cancelRequestedAt: Date | null
+  cancelCause: string | null
+  budgeted: boolean | null
   cancelAction: string | null
   threadHead: boolean | null
   threadBase: bigint | null
@@ -138,6 +140,8 @@ export type RunMaxAggregateOutputType = {
   leaseUntil: Date | null
   endedFence: number | null
   cancelRequestedAt: Date | null
+  cancelCause: string | null
+  budgeted: boolean | null
   cancelAction: string | null
   threadHead: boolean | null
   threadBase: bigint | null
@@ -199,6 +203,8 @@ export type RunCountAggregateOutputType = {
   leaseUntil: number
   endedFence: number
   cancelRequestedAt: number
+  cancelCause: number
+  budgeted: number
   cancelAction: number
   threadHead: number
   threadBase: number
@@ -296,6 +302,8 @@ export type RunMinAggregateInputType = {
   leaseUntil?: true
   endedFence?: true
   cancelRequestedAt?: true
+  cancelCause?: true
+  budgeted?: true
   cancelAction?: true
   threadHead?: true
   threadBase?: true
@@ -356,6 +364,8 @@ export type RunMaxAggregateInputType = {
   leaseUntil?: true
   endedFence?: true
   cancelRequestedAt?: true
+  cancelCause?: true
+  budgeted?: true
   cancelAction?: true
   threadHead?: true
   threadBase?: true
@@ -417,6 +427,8 @@ export type RunCountAggregateInputType = {
   leaseUntil?: true
   endedFence?: true
   cancelRequestedAt?: true
+  cancelCause?: true
+  budgeted?: true
   cancelAction?: true
   threadHead?: true
   threadBase?: true
@@ -570,6 +582,8 @@ export type RunGroupByOutputType = {
   leaseUntil: Date | null
   endedFence: number | null
   cancelRequestedAt: Date | null
+  cancelCause: string | null
+  budgeted: boolean
   cancelAction: string | null
   threadHead: boolean
   threadBase: bigint | null
@@ -659,6 +673,8 @@ export type RunWhereInput = {
   leaseUntil?: Prisma.DateTimeNullableFilter<"Run"> | Date | string | null
   endedFence?: Prisma.IntNullableFilter<"Run"> | number | null
   cancelRequestedAt?: Prisma.DateTimeNullableFilter<"Run"> | Date | string | null
+  cancelCause?: Prisma.StringNullableFilter<"Run"> | string | null
+  budgeted?: Prisma.BoolFilter<"Run"> | boolean
   cancelAction?: Prisma.StringNullableFilter<"Run"> | string | null
   threadHead?: Prisma.BoolFilter<"Run"> | boolean
   threadBase?: Prisma.BigIntNullableFilter<"Run"> | bigint | number | null
@@ -732,6 +748,8 @@ export type RunOrderByWithRelationInput = {
   leaseUntil?: Prisma.SortOrderInput | Prisma.SortOrder
   endedFence?: Prisma.SortOrderInput | Prisma.SortOrder
   cancelRequestedAt?: Prisma.SortOrderInput | Prisma.SortOrder
+  cancelCause?: Prisma.SortOrderInput | Prisma.SortOrder
+  budgeted?: Prisma.SortOrder
   cancelAction?: Prisma.SortOrderInput | Prisma.SortOrder
   threadHead?: Prisma.SortOrder
   threadBase?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -809,6 +827,8 @@ export type RunWhereUniqueInput = Prisma.AtLeast<{
   leaseUntil?: Prisma.DateTimeNullableFilter<"Run"> | Date | string | null
   endedFence?: Prisma.IntNullableFilter<"Run"> | number | null
   cancelRequestedAt?: Prisma.DateTimeNullableFilter<"Run"> | Date | string | null
+  cancelCause?: Prisma.StringNullableFilter<"Run"> | string | null
+  budgeted?: Prisma.BoolFilter<"Run"> | boolean
   cancelAction?: Prisma.StringNullableFilter<"Run"> | string | null
   threadHead?: Prisma.BoolFilter<"Run"> | boolean
   threadBase?: Prisma.BigIntNullableFilter<"Run"> | bigint | number | null
@@ -882,6 +902,8 @@ export type RunOrderByWithAggregationInput = {
   leaseUntil?: Prisma.SortOrderInput | Prisma.SortOrder
   endedFence?: Prisma.SortOrderInput | Prisma.SortOrder
   cancelRequestedAt?: Prisma.SortOrderInput | Prisma.SortOrder
+  cancelCause?: Prisma.SortOrderInput | Prisma.SortOrder
+  budgeted?: Prisma.SortOrder
   cancelAction?: Prisma.SortOrderInput | Prisma.SortOrder
   threadHead?: Prisma.SortOrder
   threadBase?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -956,6 +978,8 @@ export type RunScalarWhereWithAggregatesInput = {
   leaseUntil?: Prisma.DateTimeNullableWithAggregatesFilter<"Run"> | Date | string | null
   endedFence?: Prisma.IntNullableWithAggregatesFilter<"Run"> | number | null
   cancelRequestedAt?: Prisma.DateTimeNullableWithAggregatesFilter<"Run"> | Date | string | null
+  cancelCause?: Prisma.StringNullableWithAggregatesFilter<"Run"> | string | null
+  budgeted?: Prisma.BoolWithAggregatesFilter<"Run"> | boolean
   cancelAction?: Prisma.StringNullableWithAggregatesFilter<"Run"> | string | null
   threadHead?: Prisma.BoolWithAggregatesFilter<"Run"> | boolean
   threadBase?: Prisma.BigIntNullableWithAggregatesFilter<"Run"> | bigint | number | null
@@ -1019,6 +1043,8 @@ export type RunCreateInput = {
   leaseUntil?: Date | string | null
   endedFence?: number | null
   cancelRequestedAt?: Date | string | null
+  cancelCause?: string | null
+  budgeted?: boolean
   cancelAction?: string | null
   threadHead: boolean
   threadBase?: bigint | number | null
@@ -1092,6 +1118,8 @@ export type RunUncheckedCreateInput = {
   leaseUntil?: Date | string | null
   endedFence?: number | null
   cancelRequestedAt?: Date | string | null
+  cancelCause?: string | null
+  budgeted?: boolean
   cancelAction?: string | null
   threadHead: boolean
   threadBase?: bigint | number | null
@@ -1160,6 +1188,8 @@ export type RunUpdateInput = {
   leaseUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   endedFence?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   cancelRequestedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  cancelCause?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  budgeted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   cancelAction?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadHead?: Prisma.BoolFieldUpdateOperationsInput | boolean
   threadBase?: Prisma.NullableBigIntFieldUpdateOperationsInput | bigint | number | null
@@ -1233,6 +1263,8 @@ export type RunUncheckedUpdateInput = {
   leaseUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   endedFence?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   cancelRequestedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  cancelCause?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  budgeted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   cancelAction?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadHead?: Prisma.BoolFieldUpdateOperationsInput | boolean
   threadBase?: Prisma.NullableBigIntFieldUpdateOperationsInput | bigint | number | null
@@ -1304,6 +1336,8 @@ export type RunCreateManyInput = {
   leaseUntil?: Date | string | null
   endedFence?: number | null
   cancelRequestedAt?: Date | string | null
+  cancelCause?: string | null
+  budgeted?: boolean
   cancelAction?: string | null
   threadHead: boolean
   threadBase?: bigint | number | null
@@ -1367,6 +1401,8 @@ export type RunUpdateManyMutationInput = {
   leaseUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   endedFence?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   cancelRequestedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  cancelCause?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  budgeted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   cancelAction?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadHead?: Prisma.BoolFieldUpdateOperationsInput | boolean
   threadBase?: Prisma.NullableBigIntFieldUpdateOperationsInput | bigint | number | null
@@ -1433,6 +1469,8 @@ export type RunUncheckedUpdateManyInput = {
   leaseUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   endedFence?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   cancelRequestedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  cancelCause?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  budgeted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   cancelAction?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadHead?: Prisma.BoolFieldUpdateOperationsInput | boolean
   threadBase?: Prisma.NullableBigIntFieldUpdateOperationsInput | bigint | number | null
@@ -1514,6 +1552,8 @@ export type RunCountOrderByAggregateInput = {
   leaseUntil?: Prisma.SortOrder
   endedFence?: Prisma.SortOrder
   cancelRequestedAt?: Prisma.SortOrder
+  cancelCause?: Prisma.SortOrder
+  budgeted?: Prisma.SortOrder
   cancelAction?: Prisma.SortOrder
   threadHead?: Prisma.SortOrder
   threadBase?: Prisma.SortOrder
@@ -1594,6 +1634,8 @@ export type RunMaxOrderByAggregateInput = {
   leaseUntil?: Prisma.SortOrder
   endedFence?: Prisma.SortOrder
   cancelRequestedAt?: Prisma.SortOrder
+  cancelCause?: Prisma.SortOrder
+  budgeted?: Prisma.SortOrder
   cancelAction?: Prisma.SortOrder
   threadHead?: Prisma.SortOrder
   threadBase?: Prisma.SortOrder
@@ -1654,6 +1696,8 @@ export type RunMinOrderByAggregateInput = {
   leaseUntil?: Prisma.SortOrder
   endedFence?: Prisma.SortOrder
   cancelRequestedAt?: Prisma.SortOrder
+  cancelCause?: Prisma.SortOrder
+  budgeted?: Prisma.SortOrder
   cancelAction?: Prisma.SortOrder
   threadHead?: Prisma.SortOrder
   threadBase?: Prisma.SortOrder
@@ -1937,6 +1981,8 @@ export type RunCreateWithoutAgentInput = {
   leaseUntil?: Date | string | null
   endedFence?: number | null
   cancelRequestedAt?: Date | string | null
+  cancelCause?: string | null
+  budgeted?: boolean
   cancelAction?: string | null
   threadHead: boolean
   threadBase?: bigint | number | null
@@ -2007,6 +2053,8 @@ export type RunUncheckedCreateWithoutAgentInput = {
   leaseUntil?: Date | string | null
   endedFence?: number | null
   cancelRequestedAt?: Date | string | null
+  cancelCause?: string | null
+  budgeted?: boolean
   cancelAction?: string | null
   threadHead: boolean
   threadBase?: bigint | number | null
@@ -2107,6 +2155,8 @@ export type RunScalarWhereInput = {
   leaseUntil?: Prisma.DateTimeNullableFilter<"Run"> | Date | string | null
   endedFence?: Prisma.IntNullableFilter<"Run"> | number | null
   cancelRequestedAt?: Prisma.DateTimeNullableFilter<"Run"> | Date | string | null
+  cancelCause?: Prisma.StringNullableFilter<"Run"> | string | null
+  budgeted?: Prisma.BoolFilter<"Run"> | boolean
   cancelAction?: Prisma.StringNullableFilter<"Run"> | string | null
   threadHead?: Prisma.BoolFilter<"Run"> | boolean
   threadBase?: Prisma.BigIntNullableFilter<"Run"> | bigint | number | null
@@ -2170,6 +2220,8 @@ export type RunCreateWithoutThreadInput = {
   leaseUntil?: Date | string | null
   endedFence?: number | null
   cancelRequestedAt?: Date | string | null
+  cancelCause?: string | null
+  budgeted?: boolean
   cancelAction?: string | null
   threadHead: boolean
   threadBase?: bigint | number | null
@@ -2240,6 +2292,8 @@ export type RunUncheckedCreateWithoutThreadInput = {
   leaseUntil?: Date | string | null
   endedFence?: number | null
   cancelRequestedAt?: Date | string | null
+  cancelCause?: string | null
+  budgeted?: boolean
   cancelAction?: string | null
   threadHead: boolean
   threadBase?: bigint | number | null
@@ -2334,6 +2388,8 @@ export type RunCreateWithoutStepsInput = {
   leaseUntil?: Date | string | null
   endedFence?: number | null
   cancelRequestedAt?: Date | string | null
+  cancelCause?: string | null
+  budgeted?: boolean
   cancelAction?: string | null
   threadHead: boolean
   threadBase?: bigint | number | null
@@ -2406,6 +2462,8 @@ export type RunUncheckedCreateWithoutStepsInput = {
   leaseUntil?: Date | string | null
   endedFence?: number | null
   cancelRequestedAt?: Date | string | null
+  cancelCause?: string | null
+  budgeted?: boolean
   cancelAction?: string | null
   threadHead: boolean
   threadBase?: bigint | number | null
@@ -2489,6 +2547,8 @@ export type RunUpdateWithoutStepsInput = {
   leaseUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   endedFence?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   cancelRequestedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  cancelCause?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  budgeted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   cancelAction?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadHead?: Prisma.BoolFieldUpdateOperationsInput | boolean
   threadBase?: Prisma.NullableBigIntFieldUpdateOperationsInput | bigint | number | null
@@ -2561,6 +2621,8 @@ export type RunUncheckedUpdateWithoutStepsInput = {
   leaseUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   endedFence?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   cancelRequestedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  cancelCause?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  budgeted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   cancelAction?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadHead?: Prisma.BoolFieldUpdateOperationsInput | boolean
   threadBase?: Prisma.NullableBigIntFieldUpdateOperationsInput | bigint | number | null
@@ -2628,6 +2690,8 @@ export type RunCreateWithoutInterruptRowsInput = {
   leaseUntil?: Date | string | null
   endedFence?: number | null
   cancelRequestedAt?: Date | string | null
+  cancelCause?: string | null
+  budgeted?: boolean
   cancelAction?: string | null
   threadHead: boolean
   threadBase?: bigint | number | null
@@ -2700,6 +2764,8 @@ export type RunUncheckedCreateWithoutInterruptRowsInput = {
   leaseUntil?: Date | string | null
   endedFence?: number | null
   cancelRequestedAt?: Date | string | null
+  cancelCause?: string | null
+  budgeted?: boolean
   cancelAction?: string | null
   threadHead: boolean
   threadBase?: bigint | number | null
@@ -2783,6 +2849,8 @@ export type RunUpdateWithoutInterruptRowsInput = {
   leaseUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   endedFence?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   cancelRequestedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  cancelCause?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  budgeted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   cancelAction?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadHead?: Prisma.BoolFieldUpdateOperationsInput | boolean
   threadBase?: Prisma.NullableBigIntFieldUpdateOperationsInput | bigint | number | null
@@ -2855,6 +2923,8 @@ export type RunUncheckedUpdateWithoutInterruptRowsInput = {
   leaseUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   endedFence?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   cancelRequestedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  cancelCause?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  budgeted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   cancelAction?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadHead?: Prisma.BoolFieldUpdateOperationsInput | boolean
   threadBase?: Prisma.NullableBigIntFieldUpdateOperationsInput | bigint | number | null
@@ -2922,6 +2992,8 @@ export type RunCreateWithoutIdempotencyKeysInput = {
   leaseUntil?: Date | string | null
   endedFence?: number | null
   cancelRequestedAt?: Date | string | null
+  cancelCause?: string | null
+  budgeted?: boolean
   cancelAction?: string | null
   threadHead: boolean
   threadBase?: bigint | number | null
@@ -2994,6 +3066,8 @@ export type RunUncheckedCreateWithoutIdempotencyKeysInput = {
   leaseUntil?: Date | string | null
   endedFence?: number | null
   cancelRequestedAt?: Date | string | null
+  cancelCause?: string | null
+  budgeted?: boolean
   cancelAction?: string | null
   threadHead: boolean
   threadBase?: bigint | number | null
@@ -3077,6 +3151,8 @@ export type RunUpdateWithoutIdempotencyKeysInput = {
   leaseUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   endedFence?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   cancelRequestedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  cancelCause?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  budgeted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   cancelAction?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadHead?: Prisma.BoolFieldUpdateOperationsInput | boolean
   threadBase?: Prisma.NullableBigIntFieldUpdateOperationsInput | bigint | number | null
@@ -3149,6 +3225,8 @@ export type RunUncheckedUpdateWithoutIdempotencyKeysInput = {
   leaseUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   endedFence?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   cancelRequestedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  cancelCause?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  budgeted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   cancelAction?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadHead?: Prisma.BoolFieldUpdateOperationsInput | boolean
   threadBase?: Prisma.NullableBigIntFieldUpdateOperationsInput | bigint | number | null
@@ -3216,6 +3294,8 @@ export type RunCreateWithoutEventsInput = {
   leaseUntil?: Date | string | null
   endedFence?: number | null
   cancelRequestedAt?: Date | string | null
+  cancelCause?: string | null
+  budgeted?: boolean
   cancelAction?: string | null
   threadHead: boolean
   threadBase?: bigint | number | null
@@ -3288,6 +3368,8 @@ export type RunUncheckedCreateWithoutEventsInput = {
   leaseUntil?: Date | string | null
   endedFence?: number | null
   cancelRequestedAt?: Date | string | null
+  cancelCause?: string | null
+  budgeted?: boolean
   cancelAction?: string | null
   threadHead: boolean
   threadBase?: bigint | number | null
@@ -3371,6 +3453,8 @@ export type RunUpdateWithoutEventsInput = {
   leaseUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   endedFence?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   cancelRequestedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  cancelCause?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  budgeted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   cancelAction?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadHead?: Prisma.BoolFieldUpdateOperationsInput | boolean
   threadBase?: Prisma.NullableBigIntFieldUpdateOperationsInput | bigint | number | null
@@ -3443,6 +3527,8 @@ export type RunUncheckedUpdateWithoutEventsInput = {
   leaseUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   endedFence?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   cancelRequestedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  cancelCause?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  budgeted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   cancelAction?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadHead?: Prisma.BoolFieldUpdateOperationsInput | boolean
   threadBase?: Prisma.NullableBigIntFieldUpdateOperationsInput | bigint | number | null
@@ -3510,6 +3596,8 @@ export type RunCreateWithoutCheckpointsInput = {
   leaseUntil?: Date | string | null
   endedFence?: number | null
   cancelRequestedAt?: Date | string | null
+  cancelCause?: string | null
+  budgeted?: boolean
   cancelAction?: string | null
   threadHead: boolean
   threadBase?: bigint | number | null
@@ -3582,6 +3670,8 @@ export type RunUncheckedCreateWithoutCheckpointsInput = {
   leaseUntil?: Date | string | null
   endedFence?: number | null
   cancelRequestedAt?: Date | string | null
+  cancelCause?: string | null
+  budgeted?: boolean
   cancelAction?: string | null
   threadHead: boolean
   threadBase?: bigint | number | null
@@ -3665,6 +3755,8 @@ export type RunUpdateWithoutCheckpointsInput = {
   leaseUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   endedFence?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   cancelRequestedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  cancelCause?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  budgeted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   cancelAction?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadHead?: Prisma.BoolFieldUpdateOperationsInput | boolean
   threadBase?: Prisma.NullableBigIntFieldUpdateOperationsInput | bigint | number | null
@@ -3737,6 +3829,8 @@ export type RunUncheckedUpdateWithoutCheckpointsInput = {
   leaseUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   endedFence?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   cancelRequestedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  cancelCause?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  budgeted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   cancelAction?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadHead?: Prisma.BoolFieldUpdateOperationsInput | boolean
   threadBase?: Prisma.NullableBigIntFieldUpdateOperationsInput | bigint | number | null
@@ -3805,6 +3899,8 @@ export type RunCreateManyAgentInput = {
   leaseUntil?: Date | string | null
   endedFence?: number | null
   cancelRequestedAt?: Date | string | null
+  cancelCause?: string | null
+  budgeted?: boolean
   cancelAction?: string | null
   threadHead: boolean
   threadBase?: bigint | number | null
@@ -3868,6 +3964,8 @@ export type RunUpdateWithoutAgentInput = {
   leaseUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   endedFence?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   cancelRequestedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  cancelCause?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  budgeted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   cancelAction?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadHead?: Prisma.BoolFieldUpdateOperationsInput | boolean
   threadBase?: Prisma.NullableBigIntFieldUpdateOperationsInput | bigint | number | null
@@ -3938,6 +4036,8 @@ export type RunUncheckedUpdateWithoutAgentInput = {
   leaseUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   endedFence?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   cancelRequestedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  cancelCause?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  budgeted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   cancelAction?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadHead?: Prisma.BoolFieldUpdateOperationsInput | boolean
   threadBase?: Prisma.NullableBigIntFieldUpdateOperationsInput | bigint | number | null
@@ -4007,6 +4107,8 @@ export type RunUncheckedUpdateManyWithoutAgentInput = {
   leaseUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   endedFence?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   cancelRequestedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  cancelCause?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  budgeted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   cancelAction?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadHead?: Prisma.BoolFieldUpdateOperationsInput | boolean
   threadBase?: Prisma.NullableBigIntFieldUpdateOperationsInput | bigint | number | null
@@ -4071,6 +4173,8 @@ export type RunCreateManyThreadInput = {
   leaseUntil?: Date | string | null
   endedFence?: number | null
   cancelRequestedAt?: Date | string | null
+  cancelCause?: string | null
+  budgeted?: boolean
   cancelAction?: string | null
   threadHead: boolean
   threadBase?: bigint | number | null
@@ -4134,6 +4238,8 @@ export type RunUpdateWithoutThreadInput = {
   leaseUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   endedFence?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   cancelRequestedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  cancelCause?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  budgeted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   cancelAction?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadHead?: Prisma.BoolFieldUpdateOperationsInput | boolean
   threadBase?: Prisma.NullableBigIntFieldUpdateOperationsInput | bigint | number | null
@@ -4204,6 +4310,8 @@ export type RunUncheckedUpdateWithoutThreadInput = {
   leaseUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   endedFence?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   cancelRequestedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  cancelCause?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  budgeted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   cancelAction?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadHead?: Prisma.BoolFieldUpdateOperationsInput | boolean
   threadBase?: Prisma.NullableBigIntFieldUpdateOperationsInput | bigint | number | null
@@ -4273,6 +4381,8 @@ export type RunUncheckedUpdateManyWithoutThreadInput = {
   leaseUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   endedFence?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   cancelRequestedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  cancelCause?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  budgeted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   cancelAction?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadHead?: Prisma.BoolFieldUpdateOperationsInput | boolean
   threadBase?: Prisma.NullableBigIntFieldUpdateOperationsInput | bigint | number | null
@@ -4406,6 +4516,8 @@ export type RunSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = ru
   leaseUntil?: boolean
   endedFence?: boolean
   cancelRequestedAt?: boolean
+  cancelCause?: boolean
+  budgeted?: boolean
   cancelAction?: boolean
   threadHead?: boolean
   threadBase?: boolean
@@ -4480,6 +4592,8 @@ export type RunSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extension
   leaseUntil?: boolean
   endedFence?: boolean
   cancelRequestedAt?: boolean
+  cancelCause?: boolean
+  budgeted?: boolean
   cancelAction?: boolean
   threadHead?: boolean
   threadBase?: boolean
@@ -4548,6 +4662,8 @@ export type RunSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extension
   leaseUntil?: boolean
   endedFence?: boolean
   cancelRequestedAt?: boolean
+  cancelCause?: boolean
+  budgeted?: boolean
   cancelAction?: boolean
   threadHead?: boolean
   threadBase?: boolean
@@ -4616,6 +4732,8 @@ export type RunSelectScalar = {
   leaseUntil?: boolean
   endedFence?: boolean
   cancelRequestedAt?: boolean
+  cancelCause?: boolean
+  budgeted?: boolean
   cancelAction?: boolean
   threadHead?: boolean
   threadBase?: boolean
@@ -4659,7 +4777,7 @@ export type RunSelectScalar = {
   purgedAt?: boolean
 }
 
-export type RunOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"tenantId" | "id" | "threadId" | "agentId" | "agentVersion" | "poolId" | "kind" | "graphId" | "purpose" | "status" | "statusReason" | "error" | "fence" | "attempt" | "handbacks" | "maxAttempts" | "recovery" | "runnerId" | "confirmed" | "leaseUntil" | "endedFence" | "cancelRequestedAt" | "cancelAction" | "threadHead" | "threadBase" | "lastSeq" | "sourceSeq" | "admittedAt" | "hintedAt" | "hintCount" | "dispatchNo" | "dueAt" | "queueDeadline" | "runTimeoutMs" | "deadline" | "input" | "command" | "config" | "context" | "metadata" | "stateUpdate" | "streamModes" | "streamSubgraphs" | "streamResumable" | "interruptBefore" | "interruptAfter" | "multitaskStrategy" | "onDisconnect" | "deleteThread" | "fromCheckpointId" | "values" | "next" | "baseValuesRunId" | "baseSeen" | "credentialId" | "requestHash" | "traceparent" | "createdAt" | "startedAt" | "updatedAt" | "endedAt" | "deletedAt" | "purgedAt", ExtArgs["result"]["run"]>
+export type RunOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"tenantId" | "id" | "threadId" | "agentId" | "agentVersion" | "poolId" | "kind" | "graphId" | "purpose" | "status" | "statusReason" | "error" | "fence" | "attempt" | "handbacks" | "maxAttempts" | "recovery" | "runnerId" | "confirmed" | "leaseUntil" | "endedFence" | "cancelRequestedAt" | "cancelCause" | "budgeted" | "cancelAction" | "threadHead" | "threadBase" | "lastSeq" | "sourceSeq" | "admittedAt" | "hintedAt" | "hintCount" | "dispatchNo" | "dueAt" | "queueDeadline" | "runTimeoutMs" | "deadline" | "input" | "command" | "config" | "context" | "metadata" | "stateUpdate" | "streamModes" | "streamSubgraphs" | "streamResumable" | "interruptBefore" | "interruptAfter" | "multitaskStrategy" | "onDisconnect" | "deleteThread" | "fromCheckpointId" | "values" | "next" | "baseValuesRunId" | "baseSeen" | "credentialId" | "requestHash" | "traceparent" | "createdAt" | "startedAt" | "updatedAt" | "endedAt" | "deletedAt" | "purgedAt", ExtArgs["result"]["run"]>
 export type RunInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   checkpoints?: boolean | Prisma.Run$checkpointsArgs<ExtArgs>
   idempotencyKeys?: boolean | Prisma.Run$idempotencyKeysArgs<ExtArgs>
@@ -4713,6 +4831,8 @@ export type $RunPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
     leaseUntil: Date | null
     endedFence: number | null
     cancelRequestedAt: Date | null
+    cancelCause: string | null
+    budgeted: boolean
     cancelAction: string | null
     threadHead: boolean
     threadBase: bigint | null
@@ -5206,6 +5326,8 @@ export interface RunFieldRefs {
   readonly leaseUntil: Prisma.FieldRef<"Run", 'DateTime'>
   readonly endedFence: Prisma.FieldRef<"Run", 'Int'>
   readonly cancelRequestedAt: Prisma.FieldRef<"Run", 'DateTime'>
+  readonly cancelCause: Prisma.FieldRef<"Run", 'String'>
+  readonly budgeted: Prisma.FieldRef<"Run", 'Boolean'>
   readonly cancelAction: Prisma.FieldRef<"Run", 'String'>
   readonly threadHead: Prisma.FieldRef<"Run", 'Boolean'>
   readonly threadBase: Prisma.FieldRef<"Run", 'BigInt'>

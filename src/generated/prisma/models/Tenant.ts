@@ -233,7 +233,9 @@ export type TenantWhereInput = {
   checkpointBlobs?: Prisma.CheckpointBlobListRelationFilter
   createRequests?: Prisma.CreateRequestListRelationFilter
   dataKeys?: Prisma.DataKeyListRelationFilter
+  budgets?: Prisma.BudgetListRelationFilter
   halts?: Prisma.HaltListRelationFilter
+  modelPrices?: Prisma.ModelPriceListRelationFilter
   idempotencyKeys?: Prisma.IdempotencyKeyListRelationFilter
   members?: Prisma.MemberListRelationFilter
   runners?: Prisma.RunnerListRelationFilter
@@ -260,7 +262,9 @@ export type TenantOrderByWithRelationInput = {
   checkpointBlobs?: Prisma.CheckpointBlobOrderByRelationAggregateInput
   createRequests?: Prisma.CreateRequestOrderByRelationAggregateInput
   dataKeys?: Prisma.DataKeyOrderByRelationAggregateInput
+  budgets?: Prisma.BudgetOrderByRelationAggregateInput
   halts?: Prisma.HaltOrderByRelationAggregateInput
+  modelPrices?: Prisma.ModelPriceOrderByRelationAggregateInput
   idempotencyKeys?: Prisma.IdempotencyKeyOrderByRelationAggregateInput
   members?: Prisma.MemberOrderByRelationAggregateInput
   runners?: Prisma.RunnerOrderByRelationAggregateInput
@@ -290,7 +294,9 @@ export type TenantWhereUniqueInput = Prisma.AtLeast<{
   checkpointBlobs?: Prisma.CheckpointBlobListRelationFilter
   createRequests?: Prisma.CreateRequestListRelationFilter
   dataKeys?: Prisma.DataKeyListRelationFilter
+  budgets?: Prisma.BudgetListRelationFilter
   halts?: Prisma.HaltListRelationFilter
+  modelPrices?: Prisma.ModelPriceListRelationFilter
   idempotencyKeys?: Prisma.IdempotencyKeyListRelationFilter
   members?: Prisma.MemberListRelationFilter
   runners?: Prisma.RunnerListRelationFilter
@@ -343,7 +349,9 @@ export type TenantCreateInput = {
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -370,7 +378,9 @@ export type TenantUncheckedCreateInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -397,7 +407,9 @@ export type TenantUpdateInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -424,7 +436,9 @@ export type TenantUncheckedUpdateInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -544,6 +558,34 @@ export type TenantUpdateOneRequiredWithoutMembersNestedInput = {
   upsert?: Prisma.TenantUpsertWithoutMembersInput
   connect?: Prisma.TenantWhereUniqueInput
   update?: Prisma.XOR<Prisma.XOR<Prisma.TenantUpdateToOneWithWhereWithoutMembersInput, Prisma.TenantUpdateWithoutMembersInput>, Prisma.TenantUncheckedUpdateWithoutMembersInput>
+}
+
+export type TenantCreateNestedOneWithoutBudgetsInput = {
+  create?: Prisma.XOR<Prisma.TenantCreateWithoutBudgetsInput, Prisma.TenantUncheckedCreateWithoutBudgetsInput>
+  connectOrCreate?: Prisma.TenantCreateOrConnectWithoutBudgetsInput
+  connect?: Prisma.TenantWhereUniqueInput
+}
+
+export type TenantUpdateOneRequiredWithoutBudgetsNestedInput = {
+  create?: Prisma.XOR<Prisma.TenantCreateWithoutBudgetsInput, Prisma.TenantUncheckedCreateWithoutBudgetsInput>
+  connectOrCreate?: Prisma.TenantCreateOrConnectWithoutBudgetsInput
+  upsert?: Prisma.TenantUpsertWithoutBudgetsInput
+  connect?: Prisma.TenantWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.TenantUpdateToOneWithWhereWithoutBudgetsInput, Prisma.TenantUpdateWithoutBudgetsInput>, Prisma.TenantUncheckedUpdateWithoutBudgetsInput>
+}
+
+export type TenantCreateNestedOneWithoutModelPricesInput = {
+  create?: Prisma.XOR<Prisma.TenantCreateWithoutModelPricesInput, Prisma.TenantUncheckedCreateWithoutModelPricesInput>
+  connectOrCreate?: Prisma.TenantCreateOrConnectWithoutModelPricesInput
+  connect?: Prisma.TenantWhereUniqueInput
+}
+
+export type TenantUpdateOneRequiredWithoutModelPricesNestedInput = {
+  create?: Prisma.XOR<Prisma.TenantCreateWithoutModelPricesInput, Prisma.TenantUncheckedCreateWithoutModelPricesInput>
+  connectOrCreate?: Prisma.TenantCreateOrConnectWithoutModelPricesInput
+  upsert?: Prisma.TenantUpsertWithoutModelPricesInput
+  connect?: Prisma.TenantWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.TenantUpdateToOneWithWhereWithoutModelPricesInput, Prisma.TenantUpdateWithoutModelPricesInput>, Prisma.TenantUncheckedUpdateWithoutModelPricesInput>
 }
 
 export type TenantCreateNestedOneWithoutHaltsInput = {
@@ -785,7 +827,9 @@ export type TenantCreateWithoutApiKeysInput = {
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -811,7 +855,9 @@ export type TenantUncheckedCreateWithoutApiKeysInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -853,7 +899,9 @@ export type TenantUpdateWithoutApiKeysInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -879,7 +927,9 @@ export type TenantUncheckedUpdateWithoutApiKeysInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -906,7 +956,9 @@ export type TenantCreateWithoutMembersInput = {
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
@@ -932,7 +984,9 @@ export type TenantUncheckedCreateWithoutMembersInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
@@ -974,7 +1028,9 @@ export type TenantUpdateWithoutMembersInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
@@ -1000,8 +1056,266 @@ export type TenantUncheckedUpdateWithoutMembersInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUncheckedUpdateManyWithoutTenantNestedInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
+  runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
+  runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUncheckedUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
+  threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
+}
+
+export type TenantCreateWithoutBudgetsInput = {
+  id: string
+  slug: string
+  name: string
+  weight?: number
+  createdAt?: Date | string
+  updatedAt?: Date | string
+  pooledAgents?: Prisma.AgentCreateNestedManyWithoutPoolInput
+  agents?: Prisma.AgentCreateNestedManyWithoutTenantInput
+  apiKeys?: Prisma.ApiKeyCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointCreateNestedManyWithoutTenantInput
+  auditEvents?: Prisma.AuditEventCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
+  checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
+  createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceCreateNestedManyWithoutTenantInput
+  idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberCreateNestedManyWithoutTenantInput
+  runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
+  runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
+  threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
+}
+
+export type TenantUncheckedCreateWithoutBudgetsInput = {
+  id: string
+  slug: string
+  name: string
+  weight?: number
+  createdAt?: Date | string
+  updatedAt?: Date | string
+  pooledAgents?: Prisma.AgentUncheckedCreateNestedManyWithoutPoolInput
+  agents?: Prisma.AgentUncheckedCreateNestedManyWithoutTenantInput
+  apiKeys?: Prisma.ApiKeyUncheckedCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedCreateNestedManyWithoutTenantInput
+  auditEvents?: Prisma.AuditEventUncheckedCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
+  checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
+  createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceUncheckedCreateNestedManyWithoutTenantInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
+  runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
+  runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretUncheckedCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
+  threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
+}
+
+export type TenantCreateOrConnectWithoutBudgetsInput = {
+  where: Prisma.TenantWhereUniqueInput
+  create: Prisma.XOR<Prisma.TenantCreateWithoutBudgetsInput, Prisma.TenantUncheckedCreateWithoutBudgetsInput>
+}
+
+export type TenantUpsertWithoutBudgetsInput = {
+  update: Prisma.XOR<Prisma.TenantUpdateWithoutBudgetsInput, Prisma.TenantUncheckedUpdateWithoutBudgetsInput>
+  create: Prisma.XOR<Prisma.TenantCreateWithoutBudgetsInput, Prisma.TenantUncheckedCreateWithoutBudgetsInput>
+  where?: Prisma.TenantWhereInput
+}
+
+export type TenantUpdateToOneWithWhereWithoutBudgetsInput = {
+  where?: Prisma.TenantWhereInput
+  data: Prisma.XOR<Prisma.TenantUpdateWithoutBudgetsInput, Prisma.TenantUncheckedUpdateWithoutBudgetsInput>
+}
+
+export type TenantUpdateWithoutBudgetsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  slug?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  weight?: Prisma.IntFieldUpdateOperationsInput | number
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  pooledAgents?: Prisma.AgentUpdateManyWithoutPoolNestedInput
+  agents?: Prisma.AgentUpdateManyWithoutTenantNestedInput
+  apiKeys?: Prisma.ApiKeyUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUpdateManyWithoutTenantNestedInput
+  auditEvents?: Prisma.AuditEventUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
+  checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
+  createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUpdateManyWithoutTenantNestedInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
+  runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
+  runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
+  threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
+}
+
+export type TenantUncheckedUpdateWithoutBudgetsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  slug?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  weight?: Prisma.IntFieldUpdateOperationsInput | number
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  pooledAgents?: Prisma.AgentUncheckedUpdateManyWithoutPoolNestedInput
+  agents?: Prisma.AgentUncheckedUpdateManyWithoutTenantNestedInput
+  apiKeys?: Prisma.ApiKeyUncheckedUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedUpdateManyWithoutTenantNestedInput
+  auditEvents?: Prisma.AuditEventUncheckedUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
+  checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
+  createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUncheckedUpdateManyWithoutTenantNestedInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
+  runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
+  runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUncheckedUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUncheckedUpdateManyWithoutTenantNestedInput
+  threads?: Prisma.ThreadUncheckedUpdateManyWithoutTenantNestedInput
+}
+
+export type TenantCreateWithoutModelPricesInput = {
+  id: string
+  slug: string
+  name: string
+  weight?: number
+  createdAt?: Date | string
+  updatedAt?: Date | string
+  pooledAgents?: Prisma.AgentCreateNestedManyWithoutPoolInput
+  agents?: Prisma.AgentCreateNestedManyWithoutTenantInput
+  apiKeys?: Prisma.ApiKeyCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointCreateNestedManyWithoutTenantInput
+  auditEvents?: Prisma.AuditEventCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
+  checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
+  createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
+  idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberCreateNestedManyWithoutTenantInput
+  runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
+  runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionCreateNestedManyWithoutTenantInput
+  threads?: Prisma.ThreadCreateNestedManyWithoutTenantInput
+}
+
+export type TenantUncheckedCreateWithoutModelPricesInput = {
+  id: string
+  slug: string
+  name: string
+  weight?: number
+  createdAt?: Date | string
+  updatedAt?: Date | string
+  pooledAgents?: Prisma.AgentUncheckedCreateNestedManyWithoutPoolInput
+  agents?: Prisma.AgentUncheckedCreateNestedManyWithoutTenantInput
+  apiKeys?: Prisma.ApiKeyUncheckedCreateNestedManyWithoutTenantInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedCreateNestedManyWithoutTenantInput
+  auditEvents?: Prisma.AuditEventUncheckedCreateNestedManyWithoutTenantInput
+  auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
+  checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
+  createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutTenantInput
+  halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
+  members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
+  runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
+  runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
+  secrets?: Prisma.SecretUncheckedCreateNestedManyWithoutTenantInput
+  serviceAccounts?: Prisma.ServiceAccountUncheckedCreateNestedManyWithoutTenantInput
+  sessions?: Prisma.SessionUncheckedCreateNestedManyWithoutTenantInput
+  threads?: Prisma.ThreadUncheckedCreateNestedManyWithoutTenantInput
+}
+
+export type TenantCreateOrConnectWithoutModelPricesInput = {
+  where: Prisma.TenantWhereUniqueInput
+  create: Prisma.XOR<Prisma.TenantCreateWithoutModelPricesInput, Prisma.TenantUncheckedCreateWithoutModelPricesInput>
+}
+
+export type TenantUpsertWithoutModelPricesInput = {
+  update: Prisma.XOR<Prisma.TenantUpdateWithoutModelPricesInput, Prisma.TenantUncheckedUpdateWithoutModelPricesInput>
+  create: Prisma.XOR<Prisma.TenantCreateWithoutModelPricesInput, Prisma.TenantUncheckedCreateWithoutModelPricesInput>
+  where?: Prisma.TenantWhereInput
+}
+
+export type TenantUpdateToOneWithWhereWithoutModelPricesInput = {
+  where?: Prisma.TenantWhereInput
+  data: Prisma.XOR<Prisma.TenantUpdateWithoutModelPricesInput, Prisma.TenantUncheckedUpdateWithoutModelPricesInput>
+}
+
+export type TenantUpdateWithoutModelPricesInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  slug?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  weight?: Prisma.IntFieldUpdateOperationsInput | number
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  pooledAgents?: Prisma.AgentUpdateManyWithoutPoolNestedInput
+  agents?: Prisma.AgentUpdateManyWithoutTenantNestedInput
+  apiKeys?: Prisma.ApiKeyUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUpdateManyWithoutTenantNestedInput
+  auditEvents?: Prisma.AuditEventUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
+  checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
+  createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutTenantNestedInput
+  halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
+  idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
+  runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
+  runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
+  secrets?: Prisma.SecretUpdateManyWithoutTenantNestedInput
+  serviceAccounts?: Prisma.ServiceAccountUpdateManyWithoutTenantNestedInput
+  sessions?: Prisma.SessionUpdateManyWithoutTenantNestedInput
+  threads?: Prisma.ThreadUpdateManyWithoutTenantNestedInput
+}
+
+export type TenantUncheckedUpdateWithoutModelPricesInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  slug?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  weight?: Prisma.IntFieldUpdateOperationsInput | number
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  updatedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  pooledAgents?: Prisma.AgentUncheckedUpdateManyWithoutPoolNestedInput
+  agents?: Prisma.AgentUncheckedUpdateManyWithoutTenantNestedInput
+  apiKeys?: Prisma.ApiKeyUncheckedUpdateManyWithoutTenantNestedInput
+  auditCheckpoints?: Prisma.AuditCheckpointUncheckedUpdateManyWithoutTenantNestedInput
+  auditEvents?: Prisma.AuditEventUncheckedUpdateManyWithoutTenantNestedInput
+  auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
+  checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
+  createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
+  members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
   secrets?: Prisma.SecretUncheckedUpdateManyWithoutTenantNestedInput
@@ -1026,6 +1340,8 @@ export type TenantCreateWithoutHaltsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -1052,6 +1368,8 @@ export type TenantUncheckedCreateWithoutHaltsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -1094,6 +1412,8 @@ export type TenantUpdateWithoutHaltsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -1120,6 +1440,8 @@ export type TenantUncheckedUpdateWithoutHaltsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -1145,7 +1467,9 @@ export type TenantCreateWithoutDataKeysInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -1171,7 +1495,9 @@ export type TenantUncheckedCreateWithoutDataKeysInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -1213,7 +1539,9 @@ export type TenantUpdateWithoutDataKeysInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -1239,7 +1567,9 @@ export type TenantUncheckedUpdateWithoutDataKeysInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -1266,7 +1596,9 @@ export type TenantCreateWithoutSecretsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -1292,7 +1624,9 @@ export type TenantUncheckedCreateWithoutSecretsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -1334,7 +1668,9 @@ export type TenantUpdateWithoutSecretsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -1360,7 +1696,9 @@ export type TenantUncheckedUpdateWithoutSecretsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -1386,7 +1724,9 @@ export type TenantCreateWithoutServiceAccountsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -1412,7 +1752,9 @@ export type TenantUncheckedCreateWithoutServiceAccountsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -1454,7 +1796,9 @@ export type TenantUpdateWithoutServiceAccountsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -1480,7 +1824,9 @@ export type TenantUncheckedUpdateWithoutServiceAccountsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -1506,7 +1852,9 @@ export type TenantCreateWithoutSessionsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -1532,7 +1880,9 @@ export type TenantUncheckedCreateWithoutSessionsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -1574,7 +1924,9 @@ export type TenantUpdateWithoutSessionsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -1600,7 +1952,9 @@ export type TenantUncheckedUpdateWithoutSessionsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -1626,7 +1980,9 @@ export type TenantCreateWithoutRunnerTokensInput = {
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -1652,7 +2008,9 @@ export type TenantUncheckedCreateWithoutRunnerTokensInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -1694,7 +2052,9 @@ export type TenantUpdateWithoutRunnerTokensInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -1720,7 +2080,9 @@ export type TenantUncheckedUpdateWithoutRunnerTokensInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -1745,7 +2107,9 @@ export type TenantCreateWithoutCreateRequestsInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -1771,7 +2135,9 @@ export type TenantUncheckedCreateWithoutCreateRequestsInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -1813,7 +2179,9 @@ export type TenantUpdateWithoutCreateRequestsInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -1839,7 +2207,9 @@ export type TenantUncheckedUpdateWithoutCreateRequestsInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -1865,7 +2235,9 @@ export type TenantCreateWithoutAuditEventsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -1891,7 +2263,9 @@ export type TenantUncheckedCreateWithoutAuditEventsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -1933,7 +2307,9 @@ export type TenantUpdateWithoutAuditEventsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -1959,7 +2335,9 @@ export type TenantUncheckedUpdateWithoutAuditEventsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -1985,7 +2363,9 @@ export type TenantCreateWithoutAuditHeadInput = {
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -2011,7 +2391,9 @@ export type TenantUncheckedCreateWithoutAuditHeadInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -2053,7 +2435,9 @@ export type TenantUpdateWithoutAuditHeadInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -2079,7 +2463,9 @@ export type TenantUncheckedUpdateWithoutAuditHeadInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -2105,7 +2491,9 @@ export type TenantCreateWithoutAuditCheckpointsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -2131,7 +2519,9 @@ export type TenantUncheckedCreateWithoutAuditCheckpointsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -2173,7 +2563,9 @@ export type TenantUpdateWithoutAuditCheckpointsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -2199,7 +2591,9 @@ export type TenantUncheckedUpdateWithoutAuditCheckpointsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -2225,7 +2619,9 @@ export type TenantCreateWithoutPooledAgentsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -2251,7 +2647,9 @@ export type TenantUncheckedCreateWithoutPooledAgentsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -2282,7 +2680,9 @@ export type TenantCreateWithoutAgentsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -2308,7 +2708,9 @@ export type TenantUncheckedCreateWithoutAgentsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -2350,7 +2752,9 @@ export type TenantUpdateWithoutPooledAgentsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -2376,7 +2780,9 @@ export type TenantUncheckedUpdateWithoutPooledAgentsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -2413,7 +2819,9 @@ export type TenantUpdateWithoutAgentsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -2439,7 +2847,9 @@ export type TenantUncheckedUpdateWithoutAgentsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -2466,7 +2876,9 @@ export type TenantCreateWithoutRunnersInput = {
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
@@ -2492,7 +2904,9 @@ export type TenantUncheckedCreateWithoutRunnersInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
@@ -2534,7 +2948,9 @@ export type TenantUpdateWithoutRunnersInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
@@ -2560,7 +2976,9 @@ export type TenantUncheckedUpdateWithoutRunnersInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
@@ -2586,7 +3004,9 @@ export type TenantCreateWithoutThreadsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -2612,7 +3032,9 @@ export type TenantUncheckedCreateWithoutThreadsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -2654,7 +3076,9 @@ export type TenantUpdateWithoutThreadsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -2680,7 +3104,9 @@ export type TenantUncheckedUpdateWithoutThreadsInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -2706,7 +3132,9 @@ export type TenantCreateWithoutIdempotencyKeysInput = {
   checkpointBlobs?: Prisma.CheckpointBlobCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenCreateNestedManyWithoutTenantInput
@@ -2732,7 +3160,9 @@ export type TenantUncheckedCreateWithoutIdempotencyKeysInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedCreateNestedManyWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
   runnerTokens?: Prisma.RunnerTokenUncheckedCreateNestedManyWithoutTenantInput
@@ -2774,7 +3204,9 @@ export type TenantUpdateWithoutIdempotencyKeysInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUpdateManyWithoutTenantNestedInput
@@ -2800,7 +3232,9 @@ export type TenantUncheckedUpdateWithoutIdempotencyKeysInput = {
   checkpointBlobs?: Prisma.CheckpointBlobUncheckedUpdateManyWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
   runnerTokens?: Prisma.RunnerTokenUncheckedUpdateManyWithoutTenantNestedInput
@@ -2825,7 +3259,9 @@ export type TenantCreateWithoutCheckpointBlobsInput = {
   auditHead?: Prisma.AuditHeadCreateNestedOneWithoutTenantInput
   createRequests?: Prisma.CreateRequestCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerCreateNestedManyWithoutTenantInput
@@ -2851,7 +3287,9 @@ export type TenantUncheckedCreateWithoutCheckpointBlobsInput = {
   auditHead?: Prisma.AuditHeadUncheckedCreateNestedOneWithoutTenantInput
   createRequests?: Prisma.CreateRequestUncheckedCreateNestedManyWithoutTenantInput
   dataKeys?: Prisma.DataKeyUncheckedCreateNestedManyWithoutTenantInput
+  budgets?: Prisma.BudgetUncheckedCreateNestedManyWithoutTenantInput
   halts?: Prisma.HaltUncheckedCreateNestedManyWithoutTenantInput
+  modelPrices?: Prisma.ModelPriceUncheckedCreateNestedManyWithoutTenantInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedCreateNestedManyWithoutTenantInput
   members?: Prisma.MemberUncheckedCreateNestedManyWithoutTenantInput
   runners?: Prisma.RunnerUncheckedCreateNestedManyWithoutTenantInput
@@ -2893,7 +3331,9 @@ export type TenantUpdateWithoutCheckpointBlobsInput = {
   auditHead?: Prisma.AuditHeadUpdateOneWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUpdateManyWithoutTenantNestedInput
@@ -2919,7 +3359,9 @@ export type TenantUncheckedUpdateWithoutCheckpointBlobsInput = {
   auditHead?: Prisma.AuditHeadUncheckedUpdateOneWithoutTenantNestedInput
   createRequests?: Prisma.CreateRequestUncheckedUpdateManyWithoutTenantNestedInput
   dataKeys?: Prisma.DataKeyUncheckedUpdateManyWithoutTenantNestedInput
+  budgets?: Prisma.BudgetUncheckedUpdateManyWithoutTenantNestedInput
   halts?: Prisma.HaltUncheckedUpdateManyWithoutTenantNestedInput
+  modelPrices?: Prisma.ModelPriceUncheckedUpdateManyWithoutTenantNestedInput
   idempotencyKeys?: Prisma.IdempotencyKeyUncheckedUpdateManyWithoutTenantNestedInput
   members?: Prisma.MemberUncheckedUpdateManyWithoutTenantNestedInput
   runners?: Prisma.RunnerUncheckedUpdateManyWithoutTenantNestedInput
@@ -2944,7 +3386,9 @@ export type TenantCountOutputType = {
   checkpointBlobs: number
   createRequests: number
   dataKeys: number
+  budgets: number
   halts: number
+  modelPrices: number
   idempotencyKeys: number
   members: number
   runners: number
@@ -2964,7 +3408,9 @@ export type TenantCountOutputTypeSelect<ExtArgs extends runtime.Types.Extensions
   checkpointBlobs?: boolean | TenantCountOutputTypeCountCheckpointBlobsArgs
   createRequests?: boolean | TenantCountOutputTypeCountCreateRequestsArgs
   dataKeys?: boolean | TenantCountOutputTypeCountDataKeysArgs
+  budgets?: boolean | TenantCountOutputTypeCountBudgetsArgs
   halts?: boolean | TenantCountOutputTypeCountHaltsArgs
+  modelPrices?: boolean | TenantCountOutputTypeCountModelPricesArgs
   idempotencyKeys?: boolean | TenantCountOutputTypeCountIdempotencyKeysArgs
   members?: boolean | TenantCountOutputTypeCountMembersArgs
   runners?: boolean | TenantCountOutputTypeCountRunnersArgs
@@ -3044,8 +3490,22 @@ export type TenantCountOutputTypeCountDataKeysArgs<ExtArgs extends runtime.Types
 /**
  * TenantCountOutputType without action
  */
+export type TenantCountOutputTypeCountBudgetsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  where?: Prisma.BudgetWhereInput
+}
+
+/**
+ * TenantCountOutputType without action
+ */
 export type TenantCountOutputTypeCountHaltsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   where?: Prisma.HaltWhereInput
+}
+
+/**
+ * TenantCountOutputType without action
+ */
+export type TenantCountOutputTypeCountModelPricesArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  where?: Prisma.ModelPriceWhereInput
 }
 
 /**
@@ -3121,7 +3581,9 @@ export type TenantSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs =
   checkpointBlobs?: boolean | Prisma.Tenant$checkpointBlobsArgs<ExtArgs>
   createRequests?: boolean | Prisma.Tenant$createRequestsArgs<ExtArgs>
   dataKeys?: boolean | Prisma.Tenant$dataKeysArgs<ExtArgs>
+  budgets?: boolean | Prisma.Tenant$budgetsArgs<ExtArgs>
   halts?: boolean | Prisma.Tenant$haltsArgs<ExtArgs>
+  modelPrices?: boolean | Prisma.Tenant$modelPricesArgs<ExtArgs>
   idempotencyKeys?: boolean | Prisma.Tenant$idempotencyKeysArgs<ExtArgs>
   members?: boolean | Prisma.Tenant$membersArgs<ExtArgs>
   runners?: boolean | Prisma.Tenant$runnersArgs<ExtArgs>
@@ -3171,7 +3633,9 @@ export type TenantInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs 
   checkpointBlobs?: boolean | Prisma.Tenant$checkpointBlobsArgs<ExtArgs>
   createRequests?: boolean | Prisma.Tenant$createRequestsArgs<ExtArgs>
   dataKeys?: boolean | Prisma.Tenant$dataKeysArgs<ExtArgs>
+  budgets?: boolean | Prisma.Tenant$budgetsArgs<ExtArgs>
   halts?: boolean | Prisma.Tenant$haltsArgs<ExtArgs>
+  modelPrices?: boolean | Prisma.Tenant$modelPricesArgs<ExtArgs>
   idempotencyKeys?: boolean | Prisma.Tenant$idempotencyKeysArgs<ExtArgs>
   members?: boolean | Prisma.Tenant$membersArgs<ExtArgs>
   runners?: boolean | Prisma.Tenant$runnersArgs<ExtArgs>
@@ -3197,7 +3661,9 @@ export type $TenantPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs
     checkpointBlobs: Prisma.$CheckpointBlobPayload<ExtArgs>[]
     createRequests: Prisma.$CreateRequestPayload<ExtArgs>[]
     dataKeys: Prisma.$DataKeyPayload<ExtArgs>[]
+    budgets: Prisma.$BudgetPayload<ExtArgs>[]
     halts: Prisma.$HaltPayload<ExtArgs>[]
+    modelPrices: Prisma.$ModelPricePayload<ExtArgs>[]
     idempotencyKeys: Prisma.$IdempotencyKeyPayload<ExtArgs>[]
     members: Prisma.$MemberPayload<ExtArgs>[]
     runners: Prisma.$RunnerPayload<ExtArgs>[]
@@ -3617,7 +4083,9 @@ export interface Prisma__TenantClient<T, Null = never, ExtArgs extends runtime.T
   checkpointBlobs<T extends Prisma.Tenant$checkpointBlobsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$checkpointBlobsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$CheckpointBlobPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   createRequests<T extends Prisma.Tenant$createRequestsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$createRequestsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$CreateRequestPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   dataKeys<T extends Prisma.Tenant$dataKeysArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$dataKeysArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$DataKeyPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
+  budgets<T extends Prisma.Tenant$budgetsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$budgetsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$BudgetPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   halts<T extends Prisma.Tenant$haltsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$haltsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$HaltPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
+  modelPrices<T extends Prisma.Tenant$modelPricesArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$modelPricesArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$ModelPricePayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   idempotencyKeys<T extends Prisma.Tenant$idempotencyKeysArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$idempotencyKeysArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$IdempotencyKeyPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   members<T extends Prisma.Tenant$membersArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$membersArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$MemberPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   runners<T extends Prisma.Tenant$runnersArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Tenant$runnersArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$RunnerPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
@@ -4265,6 +4733,30 @@ export type Tenant$dataKeysArgs<ExtArgs extends runtime.Types.Extensions.Interna
 }
 
 /**
+ * Tenant.budgets
+ */
+export type Tenant$budgetsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the Budget
+   */
+  select?: Prisma.BudgetSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the Budget
+   */
+  omit?: Prisma.BudgetOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.BudgetInclude<ExtArgs> | null
+  where?: Prisma.BudgetWhereInput
+  orderBy?: Prisma.BudgetOrderByWithRelationInput | Prisma.BudgetOrderByWithRelationInput[]
+  cursor?: Prisma.BudgetWhereUniqueInput
+  take?: number
+  skip?: number
+  distinct?: Prisma.BudgetScalarFieldEnum | Prisma.BudgetScalarFieldEnum[]
+}
+
+/**
  * Tenant.halts
  */
 export type Tenant$haltsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
@@ -4286,6 +4778,30 @@ export type Tenant$haltsArgs<ExtArgs extends runtime.Types.Extensions.InternalAr
   take?: number
   skip?: number
   distinct?: Prisma.HaltScalarFieldEnum | Prisma.HaltScalarFieldEnum[]
+}
+
+/**
+ * Tenant.modelPrices
+ */
+export type Tenant$modelPricesArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the ModelPrice
+   */
+  select?: Prisma.ModelPriceSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the ModelPrice
+   */
+  omit?: Prisma.ModelPriceOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.ModelPriceInclude<ExtArgs> | null
+  where?: Prisma.ModelPriceWhereInput
+  orderBy?: Prisma.ModelPriceOrderByWithRelationInput | Prisma.ModelPriceOrderByWithRelationInput[]
+  cursor?: Prisma.ModelPriceWhereUniqueInput
+  take?: number
+  skip?: number
+  distinct?: Prisma.ModelPriceScalarFieldEnum | Prisma.ModelPriceScalarFieldEnum[]
 }
 
 /**

@@ -656,10 +656,6 @@ export type ThreadUncheckedUpdateManyWithoutTenantNestedInput = {
   deleteMany?: Prisma.ThreadScalarWhereInput | Prisma.ThreadScalarWhereInput[]
 }
 
-export type BoolFieldUpdateOperationsInput = {
-  set?: boolean
-}
-
 export type ThreadCreateNestedOneWithoutRunsInput = {
   create?: Prisma.XOR<Prisma.ThreadCreateWithoutRunsInput, Prisma.ThreadUncheckedCreateWithoutRunsInput>
   connectOrCreate?: Prisma.ThreadCreateOrConnectWithoutRunsInput
