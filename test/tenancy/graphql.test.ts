@@ -298,9 +298,8 @@ test("lists hold the caller's own rows only", async () => {
       one.admin,
       `{ agents(first: 100) { nodes { id } } threads(first: 100) { nodes { id } } runs(first: 100) { nodes { id steps { nodes { id } } } }
          apiKeys(last: 100) { nodes { id } } members(first: 100) { nodes { id } } serviceAccounts(first: 100) { nodes { id } } runnerTokens(first: 100) { nodes { id } } runners(first: 100) { nodes { id } }
-         halts(first: 100) { nodes { id } } toolPolicyVersions(first: 100) { nodes { id } }
+         budgets(first: 100) { nodes { id current { posted } } } modelPrices(first: 100) { nodes { id } } halts(first: 100) { nodes { id } } toolPolicyVersions(first: 100) { nodes { id } }
          tools(first: 100) { nodes { id } } toolDecisions(first: 100) { nodes { id } } auditEvents(first: 100) { nodes { id targetId } } }`,
-         budgets(first: 100) { nodes { id current { posted } } } modelPrices(first: 100) { nodes id } halts(first: 100) { nodes { id } } auditEvents(first: 100) { nodes id targetId } }`,
     );
     expect(answer.errors).toEqual([]);
     const text = JSON.stringify(answer.data);
