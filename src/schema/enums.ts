@@ -9,6 +9,7 @@ import { auditOutcomes } from "../store/audit.js";
 import { budgetPeriods, budgetScopes, budgetUnits } from "../store/budgets.js";
 import { haltModes, haltScopes } from "../store/halts.js";
 import { memberStatuses } from "../store/members.js";
+import { usageDimensions } from "../store/usage.js";
 import { builder } from "./builder.js";
 
 const upper = (word: string): string => word.toUpperCase().replace(/[^A-Z]/g, "_");
@@ -84,3 +85,4 @@ export const BudgetScopeEnum = builder.enumType("BudgetScope", {
   values: valuesOf(budgetScopes),
 });
 export const BudgetPeriodEnum = builder.enumType("BudgetPeriod", { values: valuesOf(budgetPeriods) });
+export const UsageDimensionEnum = builder.enumType("UsageDimension", { values: valuesOf(usageDimensions) });

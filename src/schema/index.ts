@@ -14,6 +14,7 @@ import "./runner-token.js";
 import "./runner.js";
 import "./budget.js";
 import "./model-price.js";
+import "./usage.js";
 import "./halt.js";
 import "./tool-policy.js";
 import "./tool.js";

@@ -109,6 +109,18 @@ test("a run that uses up its budget while it runs is told to stop, and what it u
   const { data } = await ask(`{ run(id: "${runId}") { status statusReason } }`);
   expect(data.run).toEqual({ status: "CANCELLED", statusReason: "budget_exhausted" });
   expect(await current(made.uuid)).toEqual({ posted: "1200", held: "0", left: "-200" });
+  // What is told by agent or by day is what is posted; without a price it says that it is not the whole sum.
+  const now = Date.now();
+  const [from, to] = [now - 86_400_000, now + 86_400_000].map((ms) => new Date(ms).toISOString());
+  const usage = async (by: string) =>
+    (await ask(`{ usage(from: "${from}", to: "${to}", by: [${by}]) { model inputTokens runs nanoUsd partial } }`)).data
+      .usage;
+  const whole = { model: null, inputTokens: "1200", runs: "1", nanoUsd: "0", partial: true };
+  expect(await usage("")).toEqual([whole]);
+  expect(await usage("AGENT, KEY, DAY")).toEqual([whole]);
+  expect(await usage("MODEL")).toEqual([{ ...whole, model: "gpt" }]);
+  const wrong = await ask(`{ usage(from: "${to}", to: "${from}") { runs } }`);
+  expect(wrong.errors[0]).toMatchObject({ extensions: { code: "INVALID_INPUT", field: "to" } });
   expect(await world.client().runs.get(threadId, runId)).toMatchObject({ status: "interrupted" });
   raw.close();
 });

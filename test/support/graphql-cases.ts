@@ -99,6 +99,13 @@ export const queries: Record<string, Case | Case[]> = {
   budget: lookUp("budget", "Budget", "budgets:read"),
   budgets: list("budgets", "budgets:read", "Budget"),
   modelPrices: list("modelPrices", "budgets:read", "ModelPrice"),
+  usage: {
+    may: "budgets:read",
+    takes: null,
+    query: () =>
+      `{ usage(from: "2026-01-01T00:00:00Z", to: "2027-01-01T00:00:00Z", by: [AGENT, KEY, MODEL, DAY]) { runs nanoUsd } }`,
+    own: ({ data }) => Array.isArray(data.usage),
+  },
   halt: lookUp("halt", "Halt", "halts:read"),
   halts: list("halts", "halts:read", "Halt"),
   toolPolicy: {
