@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { operatorTenantId, type RunId } from "../../src/domain/ids.js";
 import { systemScope } from "../../src/domain/scope.js";
 import type { ToolPolicyContent, ToolRule } from "../../src/domain/tool-rules.js";
 import type { Assignment, PolicyAsk, RunRef } from "../../src/generated/proto/fairlead/runner/v1/runner.js";
@@ -13,7 +14,7 @@ import {
 import { systemClock } from "../../src/platform/clock.js";
 import { createLog } from "../../src/platform/log.js";
 import { openStores } from "../../src/store/client.js";
-import { createToolDecisions } from "../../src/store/tool-decisions.js";
+import { createToolDecisions, type DecisionItem } from "../../src/store/tool-decisions.js";
 import { type RawRunner, type RawStream, rawRunner } from "../support/raw-runner.js";
 import { withAdmin } from "../support/template-database.js";
 import { startWorld, type TestTenant, type World } from "../support/world.js";
@@ -238,4 +239,49 @@ test("an ask on a stream that is cut gets no answer", async () => {
   const late = cut.ask(ask(run, "read"));
   cut.call.cancel();
   await expect(late).rejects.toThrow("the stream ended");
+});
+
+test("a decision is recorded only under the fence, the version and the pin that it was made for", async () => {
+  const tenant = await world.tenant();
+  const { run, agentId } = await hold(tenant);
+  await register(tenant, agentId, "read");
+  await publish(tenant, 0, content(rule("all")));
+  const hex = schemaDigest.toString("hex");
+  const record = async (more: Partial<DecisionItem>) =>
+    (
+      await world.plane.tools.decisions.record({
+        ...{ tenantId: tenant.id, runId: run.runId as RunId, fence: run.generation },
+        queue: { poolId: operatorTenantId, kind: "typescript" },
+        ...{
+          id: randomUUID(),
+          askId: randomUUID(),
+          tool: "read",
+          user: "system",
+          schemaDigest: hex,
+          argumentsDigest: hex,
+        },
+        ...{ allowed: true, reason: "rule", rules: ["all"], explanation: "", policyNumber: 1, pinned: hex, micros: 1 },
+        ...more,
+      })
+    ).outcome;
+  expect(await record({ fence: run.generation + 1 })).toBe("superseded");
+  expect(await record({ queue: { poolId: tenant.id, kind: "typescript" } })).toBe("superseded");
+  expect(await record({ policyNumber: null })).toBe("stale");
+  expect(await record({ pinned: null })).toBe("stale");
+  expect(await decisions(tenant)).toEqual([]);
+  expect(await record({})).toBe("recorded");
+});
+
+test("a run whose tenant is halted with what is open of it calls no tools, and the record says why", async () => {
+  const tenant = await world.tenant();
+  const { run } = await hold(tenant);
+  expect(await allowed(run, "read")).toBe(true);
+  await withAdmin(world.database.adminUrl, (client) =>
+    client.query(
+      "insert into halt (tenant_id, id, scope, mode, reason, created_by) values ($1, $2, 'tenant', 'cancel', 'r', 'test')",
+      [tenant.id, randomUUID()],
+    ),
+  );
+  expect(await allowed(run, "read")).toBe(false);
+  expect((await decisions(tenant)).map(({ reason }) => reason)).toEqual(["no_policy", "halted"]);
 });
