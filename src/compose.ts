@@ -4,6 +4,7 @@ import { auditKeysOf } from "./governance/audit/signing-key.js";
 import { type Authenticator, createAuthenticator } from "./governance/authenticate.js";
 import type { CredentialOffice } from "./governance/change-credentials.js";
 import { createDenials } from "./governance/record-denials.js";
+import { createKeyring } from "./governance/secrets/envelope.js";
 import type { Site } from "./governance/session-cookie.js";
 import { createToolGate } from "./governance/tool-policy/ask.js";
 import { startHttp } from "./http.js";
@@ -184,7 +185,8 @@ async function assemble(config: Config, log: Log, services: Service[]): Promise<
       { name: "credential watch", stop: async () => watch.stop() },
     );
     const site: Site = { origin: config.publicUrl ? new URL(config.publicUrl).origin : "" };
-    const graphql = { plane, office, signer, reads, watch, site };
+    const keyring = createKeyring(config.secretsKeys ?? [config.rootKey]);
+    const graphql = { plane, office, signer, keyring, reads, watch, site };
     const server = await startHttp(config, plane, authenticator, streams, queues, graphql);
     http = server;
     services.push({ name: "streams", stop: streams.stop }, server);

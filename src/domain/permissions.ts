@@ -80,6 +80,14 @@ export const permissionTable = {
     security,
   ),
   "decisions:read": row("Tool decisions", "see", "See which tool calls were allowed and why", "admin:read", governors),
+  "secrets:read": row("Secrets", "see", "See the names and versions of secrets, never a value", "admin:read", set),
+  "secrets:write": row(
+    "Secrets",
+    "change",
+    "Give values, choose the active one, destroy them",
+    "admin:write",
+    security,
+  ),
   "audit:read": row("Audit", "see", "Read the record of what was done", "admin:read", governors),
   "schema:read": row("GraphQL schema", "see", "Ask the API for its schema", "admin:read", set),
 } as const satisfies Record<string, Row>;

@@ -2,6 +2,7 @@ import { demand, type Permission } from "../domain/permissions.js";
 import type { Scope } from "../domain/scope.js";
 import type { AuditSigner } from "../governance/audit/sign-heads.js";
 import type { CredentialOffice } from "../governance/change-credentials.js";
+import type { Keyring } from "../governance/secrets/envelope.js";
 import type { Site } from "../governance/session-cookie.js";
 import type { Plane } from "../runs/plane.js";
 import type { GraphqlReads, OperationReads } from "../store/graphql-reads.js";
@@ -12,6 +13,7 @@ export interface GraphqlDeps {
   readonly plane: Plane;
   readonly office: CredentialOffice;
   readonly signer: AuditSigner;
+  readonly keyring: Keyring;
   readonly reads: GraphqlReads;
   readonly watch: CredentialWatch;
   readonly site: Site;

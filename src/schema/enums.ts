@@ -1,4 +1,5 @@
 import { runStates } from "../domain/moves/run.js";
+import { secretVersionStates } from "../domain/moves/secret-version.js";
 import { permissions } from "../domain/permissions.js";
 import { roles } from "../domain/roles.js";
 import { apiScopes } from "../domain/scope.js";
@@ -86,3 +87,7 @@ export const BudgetScopeEnum = builder.enumType("BudgetScope", {
 });
 export const BudgetPeriodEnum = builder.enumType("BudgetPeriod", { values: valuesOf(budgetPeriods) });
 export const UsageDimensionEnum = builder.enumType("UsageDimension", { values: valuesOf(usageDimensions) });
+export const SecretVersionStateEnum = builder.enumType("SecretVersionState", {
+  description: "STAGED: given, not in use. ACTIVE: in use. DEPRECATED: was in use. DESTROYED: its value is gone.",
+  values: valuesOf(secretVersionStates),
+});

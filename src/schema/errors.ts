@@ -53,6 +53,7 @@ const callersFault = new Set([
   "LAST_OWNER",
   "HALTED",
   "BUDGET_EXCEEDED",
+  "SECRET_EXISTS",
 ]);
 
 /** The outcome of a verb, or what the caller did wrong. The payload is read after the act, in a transaction that sees it. */
@@ -76,13 +77,29 @@ export function toPublicError(error: unknown, log: Log): GraphQLError {
   const cause = rootOf(error);
   if (cause instanceof DomainError) return publicError(cause, error);
   if (error instanceof GraphQLError && cause instanceof GraphQLError) {
-    const { code, http, ...rest } = error.extensions;
+    // A body that is no JSON stands there, whole.
+    const { code, http, originalError: _body, ...rest } = error.extensions;
     const known = typeof code === "string" && code in errorTable ? code : "INVALID_INPUT";
-    return rebuilt(error.message, error, { ...rest, code: known, ...(http ? { http } : {}) });
+    return rebuilt(withoutValues(error), error, { ...rest, code: known, ...(http ? { http } : {}) });
   }
   const away = classifyFailure(cause) === "unknown" && typeof (cause as { code?: unknown } | null)?.code === "string";
   log.error({ err: cause as Error }, "a GraphQL field failed");
   return publicError(new DomainError(away ? "UNAVAILABLE" : "INTERNAL"), error);
+}
+
+/** Errors of a request quote what was sent. Where that may be a secret's value, only what names a field is kept. */
+export function hideValues(error: GraphQLError): GraphQLError {
+  const message = withoutValues(error);
+  return message === error.message ? error : rebuilt(message, error, { code: "INVALID_INPUT" });
+}
+
+function withoutValues({ message, path, source, nodes }: GraphQLError): string {
+  const text = source?.body ?? nodes?.[0]?.loc?.source.body ?? "";
+  if (path || !/secret(Create|PutVersion)/.test(text)) return message;
+  const named = /Field "\w+" (?:of required type "[\w![\]]+" was not provided|is not defined by type "\w+")[.]$/.exec(
+    message,
+  );
+  return named?.[0] ?? "The request is not valid where it gives a secret; check it against the schema.";
 }
 
 function publicError(error: DomainError, seen: unknown): GraphQLError {

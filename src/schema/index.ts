@@ -19,6 +19,7 @@ import "./halt.js";
 import "./tool-policy.js";
 import "./tool.js";
 import "./tool-decision.js";
+import "./secret.js";
 import "./audit-event.js";
 import "./audit-verification.js";
 import { builder } from "./builder.js";

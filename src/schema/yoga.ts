@@ -5,7 +5,7 @@ import { DomainError } from "../domain/errors.js";
 import type { Authenticator } from "../governance/authenticate.js";
 import { type Site, sessionOf } from "../governance/session-cookie.js";
 import type { GraphqlContext, GraphqlDeps } from "./context.js";
-import { toPublicError } from "./errors.js";
+import { hideValues, toPublicError } from "./errors.js";
 import { graphqlSchema } from "./index.js";
 import { executionLimits, shapeLimits } from "./limits.js";
 
@@ -35,9 +35,29 @@ export function createGraphqlYoga(deps: GraphqlDeps, authenticator: Authenticato
       return { ...deps, scope, credential, operation: deps.reads.open(scope) };
     },
     maskedErrors: { maskError: (error) => toPublicError(error, log) },
-    plugins: [shapeLimits, executionLimits, recordDenials, endTransaction] as Plugin<GraphqlContext>[],
+    plugins: [hideSentValues, shapeLimits, executionLimits, recordDenials, endTransaction] as Plugin<GraphqlContext>[],
   });
 }
+
+/** What does not fit is refused before a field runs, as text, by the schema and as variables, each time with errors that quote it. */
+const hideSentValues: Plugin<GraphqlContext> = {
+  onParse:
+    () =>
+    ({ result, replaceParseResult }) => {
+      if (result instanceof GraphQLError) replaceParseResult(hideValues(result));
+    },
+  onValidate:
+    () =>
+    ({ result, setResult }) => {
+      if (result.length > 0) setResult((result as readonly GraphQLError[]).map(hideValues));
+    },
+  onExecute: () => ({
+    onExecuteDone: ({ result, setResult }) => {
+      const { errors, ...rest } = result as ExecutionResult;
+      if (errors) setResult({ ...rest, errors: errors.map(hideValues) });
+    },
+  }),
+};
 
 /** What a caller was not allowed to do is recorded, field by field. */
 const recordDenials: Plugin<GraphqlContext> = {

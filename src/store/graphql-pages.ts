@@ -58,6 +58,7 @@ const sorts = {
   toolDecision: newestFirst("tool_decision"),
   budget: newestFirst("budget"),
   modelPrice: newestFirst("model_price"),
+  secret: newestFirst("secret"),
   auditEvent: newestFirst("audit_event", "seq"),
   step: { table: "step", key: "started_at", idType: "text", ascending: true, fixed: [] } satisfies Sorted,
 } as const satisfies Record<string, Sorted>;

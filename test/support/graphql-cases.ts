@@ -20,6 +20,7 @@ export const nodePermissions: Record<string, Permission> = {
   ToolPolicyVersion: "policies:read",
   Tool: "policies:read",
   ToolDecision: "decisions:read",
+  Secret: "secrets:read",
   AuditEvent: "audit:read",
 };
 
@@ -143,6 +144,8 @@ export const queries: Record<string, Case | Case[]> = {
       own: ({ data }) => data.toolPolicySimulate.allowed === true,
     },
   ],
+  secret: lookUp("secret", "Secret", "secrets:read"),
+  secrets: list("secrets", "secrets:read", "Secret"),
   auditEvents: [
     list("auditEvents", "audit:read", "AuditEvent"),
     {
@@ -273,6 +276,19 @@ export const mutations: Record<string, Case | Case[]> = {
     own: ({ data }) => data.toolRegister.userErrors.length === 0,
   },
   haltLift: change("haltLift", "halt", "Halt", "halts:lift"),
+  secretCreate: create("secretCreate", "secret", "secrets:write", 'name: "FRESH", value: "a value"'),
+  secretPutVersion: change("secretPutVersion", "secret", "Secret", "secrets:write", ', value: "another value"'),
+  secretActivateVersion: change("secretActivateVersion", "secret", "Secret", "secrets:write", ", number: 1"),
+  secretDeprecateVersion: change("secretDeprecateVersion", "secret", "Secret", "secrets:write", ", number: 1"),
+  secretDestroyVersion: change("secretDestroyVersion", "secret", "Secret", "secrets:write", ", number: 1"),
+  // Of a version that nobody has: the list of the tenant's secrets is looked at later.
+  secretDelete: {
+    may: "secrets:write",
+    takes: "Secret",
+    query: (id) =>
+      `mutation { secretDelete(input: {id: "${relayId("Secret", id)}", expectedVersion: 99}) { secret { uuid } userErrors { code field message } } }`,
+    own: ({ data }) => data.secretDelete.userErrors[0].code === "VERSION_CONFLICT",
+  },
   runCancel: {
     may: "runs:cancel",
     takes: "Run",

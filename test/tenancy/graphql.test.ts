@@ -92,6 +92,7 @@ async function fill(tenant: TestTenant): Promise<Things> {
     'mutation { modelPriceSet(input: {model: "mine", inputPico: 1, outputPico: 1}) { modelPrice { uuid } } }',
   );
   const halt = await ask('mutation { haltCreate(input: {scope: KIND, kind: "other", reason: "r"}) { halt { uuid } } }');
+  const secret = await ask('mutation { secretCreate(input: {name: "KEPT", value: "kept value"}) { secret { uuid } } }');
   const seen = await ask(
     "{ tenant { id } agents { nodes { uuid } } apiKeys { nodes { uuid } } auditEvents { nodes { id } } runs { nodes { steps { nodes { id } } } } }",
   );
@@ -124,6 +125,7 @@ async function fill(tenant: TestTenant): Promise<Things> {
       ...(await toolThings(tenant, agent, run?.run_id as string)),
       Budget: budget.data.budgetCreate.budget.uuid,
       ModelPrice: price.data.modelPriceSet.modelPrice.uuid,
+      Secret: secret.data.secretCreate.secret.uuid,
       Halt: halt.data.haltCreate.halt.uuid,
       Tenant: tenant.id,
       Agent: agent,
@@ -299,7 +301,7 @@ test("lists hold the caller's own rows only", async () => {
       `{ agents(first: 100) { nodes { id } } threads(first: 100) { nodes { id } } runs(first: 100) { nodes { id steps { nodes { id } } } }
          apiKeys(last: 100) { nodes { id } } members(first: 100) { nodes { id } } serviceAccounts(first: 100) { nodes { id } } runnerTokens(first: 100) { nodes { id } } runners(first: 100) { nodes { id } }
          budgets(first: 100) { nodes { id current { posted } } } modelPrices(first: 100) { nodes { id } } halts(first: 100) { nodes { id } } toolPolicyVersions(first: 100) { nodes { id } }
-         tools(first: 100) { nodes { id } } toolDecisions(first: 100) { nodes { id } } auditEvents(first: 100) { nodes { id targetId } } }`,
+         tools(first: 100) { nodes { id } } toolDecisions(first: 100) { nodes { id } } secrets(first: 100) { nodes { id } } auditEvents(first: 100) { nodes { id targetId } } }`,
     );
     expect(answer.errors).toEqual([]);
     const text = JSON.stringify(answer.data);
