@@ -1,4 +1,4 @@
-import type { RunId, TenantId } from "../domain/ids.js";
+import { type RunId, runKey, type TenantId } from "../domain/ids.js";
 import { raiseHolds } from "../store/budgets.js";
 import { cancelOverBudget } from "../store/run-path/moves.js";
 import { endFrames } from "./control-frames.js";
@@ -8,6 +8,10 @@ import type { Plane } from "./plane.js";
 /** After steps that tell of usage: the run's holds are raised to what it has used, or it is told to stop. */
 export async function enforceBudget(plane: Plane, tenantId: TenantId, runId: RunId): Promise<void> {
   if (!(await plane.budgeted.has(tenantId))) return;
+  await plane.budgeted.look(runKey(tenantId, runId), () => raise(plane, tenantId, runId));
+}
+
+async function raise(plane: Plane, tenantId: TenantId, runId: RunId): Promise<void> {
   const why = await raiseHolds(plane.stores.app, tenantId, runId);
   if (why === null) return;
   const frames = endFrames("cancelled", null, plane.clock.now());

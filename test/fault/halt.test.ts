@@ -179,8 +179,8 @@ test("a halt of one agent keeps its runs waiting and lets others pass; lifted, o
   for (const { body } of waiting)
     await until("a run that waited ends", async () => (await statusOf(body.run_id)) === "success", 5_000);
 
-  const until_ = new Date(Date.now() + 1_500).toISOString();
-  await halt(planes[2]!, `${place}, expiresAt: "${until_}"`);
+  const expiresAt = new Date(Date.now() + 3_000).toISOString();
+  await halt(planes[2]!, `${place}, expiresAt: "${expiresAt}"`);
   expect((await create(planes[0]!, acme.apiKey, "other")).body.code).toBe("HALTED");
   await until(
     "the halt is over by its time",
